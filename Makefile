@@ -1,0 +1,48 @@
+# Every target a developer types; `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: install
+install: $(STAMP) ## Make .venv and install Harmony with everything pinned
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade --constraint constraints.txt pip
+	$(BIN)/pip install --progress-bar on --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+.PHONY: demo
+demo: install ## Two real jobs share this machine: table, timeline, trace
+	$(BIN)/harmony demo
+
+.PHONY: test
+test: install ## Every test there is
+	$(BIN)/python -m pytest
+
+.PHONY: lint
+lint: install ## Format, lint, types and who may import whom
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: install ## Rewrite the code in the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: bench
+bench: install ## Every benchmark, in full (root for the shaped link)
+	@for benchmark in benchmarks/[a-z]*.py; do $(BIN)/python $$benchmark || exit 1; done
+
+.PHONY: clean
+clean: ## Remove what was built; runs are kept
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

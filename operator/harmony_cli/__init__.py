@@ -1,0 +1,1 @@
+"""The `harmony` command line and the local runner behind `harmony run`."""

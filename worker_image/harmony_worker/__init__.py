@@ -1,0 +1,1 @@
+"""The training SDK: phases, parameter servers, data blocks."""
