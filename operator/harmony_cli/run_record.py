@@ -5,13 +5,13 @@ It is enough, with the folder's manifests and snapshots, to resume a run whose r
 All times are CLOCK_MONOTONIC nanoseconds.
 """
 
-import json
-import os
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from harmony_cli.files import replace_text
 
 Mode = Literal["shared", "naive", "dedicated"]
 JobState = Literal["Waiting", "Starting", "Running", "Stopping", "Stopped", "Succeeded", "Failed"]
@@ -114,10 +114,7 @@ class RunRecord(_Record):
 
     def write(self, run_folder: Path) -> None:
         """Replace run.json in one step."""
-        text = json.dumps(self.model_dump(by_alias=True), indent=1)
-        temporary = run_folder / f".{FILE_NAME}.new"
-        temporary.write_text(text)
-        os.replace(temporary, run_folder / FILE_NAME)
+        replace_text(run_folder / FILE_NAME, self.model_dump_json(by_alias=True, indent=1))
 
     @classmethod
     def read(cls, run_folder: Path) -> "RunRecord":

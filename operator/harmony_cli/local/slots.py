@@ -48,7 +48,7 @@ def find_gpus() -> tuple[LocalSlot, ...]:
     answer = subprocess.run(
         [sys.executable, "-c", _ASK_TORCH], capture_output=True, text=True, timeout=120
     )
-    slots = []
+    slots: list[LocalSlot] = []
     for line in answer.stdout.splitlines():
         uuid, kind, memory_bytes = line.split("|")
         slots.append(
@@ -69,12 +69,12 @@ def divide_cpus(cpus: Sequence[int], slot_count: int) -> Machine:
     """
     if slot_count < 1:
         raise ValueError(f"{slot_count} slots: at least one is needed")
+    notes: tuple[str, ...] = ()
     if len(cpus) == 1:
         notes = ("one core only: computation and transfers share it, so expect little gain",)
         compute: Sequence[int] = cpus
         transfer: Sequence[int] = cpus
     else:
-        notes = ()
         transfer_count = max(1, len(cpus) // 4)
         compute, transfer = cpus[:-transfer_count], cpus[-transfer_count:]
     if slot_count > len(compute):
