@@ -1,0 +1,144 @@
+"""What the planner is told, and what it answers: plain frozen values.
+
+A snapshot holds everything that a decision may rest on, so a plan is a pure function of it:
+the same snapshot gives the same plan, and a plan can be tried out without doing anything.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from harmony_api.profile import JobProfile
+
+Network = Literal["HalfDuplex", "FullDuplex"]
+Policy = Literal["Shared", "Exclusive"]
+Bound = Literal["Compute", "Network", "Servers", "Job"]
+"""What limits a group's cycle: the device, the link, the servers' core, or one job's own
+sequence of phases."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job that runs or wants to."""
+
+    name: str
+    submitted: int
+    """Place in the queue; smaller is earlier."""
+    workers: int = 1
+    gpus_per_worker: int = 0
+    policy: Policy = "Shared"
+    max_slowdown_percent: int = 100
+    footprint_bytes: int | None = None
+    """Device memory of one worker when it is alone; None: not declared."""
+    minimum_bytes: int | None = None
+    """Device memory to which a worker can be held; None: its footprint."""
+    profile: JobProfile | None = None
+    """Measured, or a hint (0 iterations); None: the job joins one other as a probe."""
+    separated_from: frozenset[str] = frozenset()
+    """Jobs with which it was measured to be slower than in turn."""
+    current_group: str | None = None
+    """Name of the group that it is a member of now."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slot:
+    """What one worker uses on one node."""
+
+    name: str
+    node: str
+    device_kind: str = "cpu"
+    gpus: int = 0
+    memory_bytes: int | None = None
+    """Device memory; None: not limited."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurrentGroup:
+    """A group that exists now; its members are the jobs that name it."""
+
+    name: str
+    slots: tuple[str, ...]
+    correction: float = 1.0
+    """Measured over predicted cycle so far, see performance.correction."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """Everything that a plan may rest on."""
+
+    jobs: tuple[Job, ...]
+    slots: tuple[Slot, ...]
+    groups: tuple[CurrentGroup, ...] = ()
+    network: Network = "HalfDuplex"
+    servers_share_core: bool = False
+    """Updates of all members' servers run on one core of the node, one after the other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What the model expects of a group.
+
+    A cycle is over when every member has run its rounds.
+    """
+
+    cycle_seconds: float
+    bound_seconds: float
+    """No schedule of these rounds is shorter: the largest load, or the longest member."""
+    bound: Bound
+    """What makes that bound."""
+    serial_seconds: float
+    """The same rounds, one job after the other."""
+    compute_utilisation: float
+    network_utilisation: float
+    """Share of the cycle in which the link (its busier direction) is used."""
+    iteration_seconds: Mapping[str, float]
+    """Seconds per iteration of each job while sharing."""
+    slowdown_percent: Mapping[str, float]
+    """100 x (seconds per iteration shared / alone - 1) of each job."""
+
+    @property
+    def speedup(self) -> float:
+        """Total speed of the members, each measured against its own speed alone."""
+        return sum(100 / (100 + slowdown) for slowdown in self.slowdown_percent.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A job's place in a group."""
+
+    job: str
+    order: int
+    rounds: int
+    slots: tuple[str, ...]
+    """Slot of each worker, by index."""
+    memory_bytes: int | None
+    """Device memory that a worker may hold while others hold theirs; None: not limited."""
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Jobs that share slots."""
+
+    name: str
+    slots: tuple[str, ...]
+    members: tuple[Member, ...]
+    """In cyclic order."""
+    prediction: Prediction | None
+    """None while a member has neither profile nor hint."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """A job that gets no slot in this plan."""
+
+    job: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Where every job of a snapshot goes."""
+
+    groups: tuple[Group, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
