@@ -60,10 +60,11 @@ def parse_bytes(text: str) -> int:
 
 
 def _unit_hint(unit: str) -> str:
-    """Name the unit that was probably meant: `GB`, `gb`, `GiB` and `gi` are common slips."""
-    folded = unit.lower().removesuffix("b")
-    meant = next((known for known in _BINARY | _DECIMAL if known.lower() == folded), None)
-    return f": did you mean {meant!r}?" if meant else ": use Ki, Mi, Gi, Ti, k, M, G or T"
+    """Name the units that were probably meant: `GB`, `gb`, `GiB` and `gi` are common slips."""
+    letter = unit[:1].upper()
+    if f"{letter}i" in _BINARY:
+        return f": did you mean '{letter}i' or '{letter if letter != 'K' else 'k'}'?"
+    return ": use Ki, Mi, Gi, Ti, k, M, G or T"
 
 
 def _check_quantity(value: object) -> str:
