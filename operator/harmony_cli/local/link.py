@@ -33,18 +33,18 @@ class LinkError(Exception):
 
 
 @dataclass(frozen=True)
-class ShapedLink:
+class Link:
     """Both ends of the link: network namespaces as `ip netns` names them, and addresses."""
 
     megabits_per_second: int
-    workers_namespace: str
-    servers_namespace: str
+    worker_namespace: str
+    server_namespace: str
     worker_address: str = "10.77.0.1"
     server_address: str = "10.77.0.2"
 
 
 @contextmanager
-def shaped_link(megabits_per_second: int, run: str) -> Iterator[ShapedLink]:
+def shaped_link(megabits_per_second: int, run: str) -> Iterator[Link]:
     """Make the link, and remove it afterwards (the run's guardian does after a crash).
 
     `run` is the id of the ProcessHost whose processes will use it. Raises LinkError without
@@ -53,10 +53,10 @@ def shaped_link(megabits_per_second: int, run: str) -> Iterator[ShapedLink]:
     if os.geteuid() != 0:
         raise LinkError("a shaped link needs root (network namespaces); run without it, or as root")
     prefix = guardian.namespace_prefix(run)
-    link = ShapedLink(megabits_per_second, prefix + "workers", prefix + "servers")
+    link = Link(megabits_per_second, prefix + "workers", prefix + "servers")
     ends = {
-        link.workers_namespace: link.worker_address,
-        link.servers_namespace: link.server_address,
+        link.worker_namespace: link.worker_address,
+        link.server_namespace: link.server_address,
     }
     try:
         for namespace in ends:

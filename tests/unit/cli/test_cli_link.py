@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harmony_cli.local.link import LinkError, ShapedLink, shaped_link
+from harmony_cli.local.link import Link, LinkError, shaped_link
 from harmony_cli.local.processes import Process, ProcessHost
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
@@ -68,12 +68,12 @@ def python(
     return host.spawn(name, argv, {}, tmp_path / f"{name}.log", namespace=namespace)
 
 
-def copy_seconds(host: ProcessHost, tmp_path: Path, link: ShapedLink, server_does: str) -> float:
+def copy_seconds(host: ProcessHost, tmp_path: Path, link: Link, server_does: str) -> float:
     server, client = f"server-{server_does}", f"client-{server_does}"
     arguments = (link.server_address, server_does)
-    python(host, tmp_path, server, SERVER, *arguments, namespace=link.servers_namespace)
+    python(host, tmp_path, server, SERVER, *arguments, namespace=link.server_namespace)
     wait_for_line(tmp_path / f"{server}.log")
-    worker = python(host, tmp_path, client, CLIENT, *arguments, namespace=link.workers_namespace)
+    worker = python(host, tmp_path, client, CLIENT, *arguments, namespace=link.worker_namespace)
     assert worker.wait(60) == 0
     return float(wait_for_line(tmp_path / f"{client}.log"))
 
@@ -98,7 +98,7 @@ def test_no_direction_of_the_link_is_faster_than_its_bandwidth(
 def test_the_link_leads_nowhere_but_to_its_other_end(host: ProcessHost, tmp_path: Path) -> None:
     show = "from pathlib import Path; print(len(Path('/proc/net/route').read_text().splitlines()))"
     with shaped_link(MEGABITS, host.run) as link:
-        shown = python(host, tmp_path, "show", show, namespace=link.workers_namespace)
+        shown = python(host, tmp_path, "show", show, namespace=link.worker_namespace)
         assert shown.wait(30) == 0
     assert wait_for_line(tmp_path / "show.log") == "2"  # the heading and one route
 
