@@ -83,9 +83,14 @@ def verdict(summary: ComparisonSummary, loads: Sequence[Load]) -> list[str]:
     sentences = []
     over_dedicated, over_naive = summary.speedup_over_dedicated, summary.speedup_over_naive
     if over_dedicated is not None:
-        times = f"{summary.together_seconds:.1f} s for {summary.dedicated_seconds:.1f} s"
+        times = f"{summary.together_seconds:.1f} s instead of {summary.dedicated_seconds:.1f} s"
         if over_dedicated > 1 + WORTH_A_MENTION:
-            sentences.append(f"Together the jobs took {times} one after the other.")
+            possible = summary.possible_speedup or 0
+            limit = f"; their phases allow {possible:.2f}" if possible > over_dedicated else ""
+            sentences.append(
+                f"Together the jobs took {times} one after the other, which is "
+                f"{over_dedicated:.2f} times as fast{limit}."
+            )
         else:
             sentences.append(
                 f"No gain: together the jobs took {times} one after the other. "

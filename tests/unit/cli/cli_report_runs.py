@@ -140,6 +140,7 @@ def write_run(
             JobRecord(
                 name=job.name,
                 manifest=f"{job.name}.yaml",
+                program_folder="/",
                 workers=1,
                 servers=1,
                 iterations=job.iterations,

@@ -1,0 +1,32 @@
+"""`harmony report`: render a run again from its folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from harmony_cli.report.run_folder import ReportError
+
+
+def report(
+    run: Annotated[
+        Path,
+        typer.Argument(help="A run folder, or one that holds dedicated, naive and shared runs."),
+    ],
+) -> None:
+    """Print a run's table, and write its summary, pictures and trace again.
+
+    Examples: `harmony report runs/demo`, `harmony report runs/demo/shared`.
+    """
+    from harmony_cli.report.render import render  # the pictures' libraries load slowly
+
+    try:
+        result = render(run)
+    except ReportError as error:
+        Console(stderr=True).print(str(error), style="red", highlight=False)
+        raise typer.Exit(1) from None
+    console = Console()
+    console.print(result.table)
+    for path in result.files:
+        console.print(str(path), style="dim", highlight=False, soft_wrap=True)
