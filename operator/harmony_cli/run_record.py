@@ -38,6 +38,8 @@ class JobRecord(_Record):
     name: str
     manifest: str
     """Path of the copied manifest, relative to the run folder."""
+    program_folder: str
+    """Folder of the manifest as it was given, where its programs are."""
     workers: int
     servers: int
     iterations: int | None = None

@@ -34,16 +34,19 @@ class SidecarReader:
         return None if body is None else _parse(SidecarState, body)
 
     def new_turns(self) -> list[TurnRecord]:
-        """Return the turns recorded since the last call; a restarted sidecar begins anew."""
+        """Return the turns recorded since the last call."""
         body = self._get(f"/events?after={self._next_sequence}")
         page = None if body is None else _parse(TurnPage, body)
         if page is None:
             return []
-        if page.next_sequence < self._next_sequence:
-            self._next_sequence = 0
-            return self.new_turns()
         self._next_sequence = page.next_sequence
         return page.turns
+
+    def restart(self) -> None:
+        """A new sidecar process is about to start: its records begin anew."""
+        self.port_file.unlink(missing_ok=True)
+        self._next_sequence = 0
+        self._failed_at = float("-inf")
 
     def _get(self, path: str) -> bytes | None:
         if time.monotonic() - self._failed_at < PAUSE_AFTER_FAILURE_SECONDS:

@@ -1,0 +1,133 @@
+"""When to plan again, and what the planner is told of a local run.
+
+The planner is asked when a job joined or ended, when the running jobs have all been measured
+for the first time, and when a profile has moved by more than 10 %; not more often, so that
+plans do not flap.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harmony_api.job import HarmonyJob
+from harmony_api.profile import JobProfile
+from harmony_cli.local.slots import Machine
+from harmony_planner.snapshot import CurrentGroup, Job, Network, Plan, Slot, Snapshot
+
+ITERATIONS_FOR_A_PROFILE = 8
+DRIFT = 0.10
+SECONDS_BETWEEN_DRIFT_PLANS = 5.0
+NODE = "local"
+
+
+@dataclass
+class PlanningMemory:
+    """What the last plan rested on."""
+
+    jobs: frozenset[str] = frozenset()
+    profiles: dict[str, JobProfile] = field(default_factory=dict)
+    planned_at: float = float("-inf")
+    decision: Plan = field(default_factory=Plan)
+
+
+def usable(profile: JobProfile | None) -> JobProfile | None:
+    """A profile that rests on enough iterations, otherwise None."""
+    if profile is None or profile.iterations < ITERATIONS_FOR_A_PROFILE:
+        return None
+    return profile
+
+
+def reason_to_plan(
+    memory: PlanningMemory,
+    active: frozenset[str],
+    running: frozenset[str],
+    profiles: Mapping[str, JobProfile],
+    now: float,
+) -> str | None:
+    """Say why to plan now, or None.
+
+    `active` jobs have not ended, `running` ones have a seat now, `profiles` are usable ones.
+    """
+    if joined := sorted(active - memory.jobs):
+        return f"{', '.join(joined)} joined"
+    if ended := sorted(memory.jobs - active):
+        return f"{', '.join(ended)} ended"
+    new = sorted((running & profiles.keys()) - memory.profiles.keys())
+    if new and running <= profiles.keys():
+        return f"{', '.join(new)} measured"
+    if now - memory.planned_at < SECONDS_BETWEEN_DRIFT_PLANS:
+        return None
+    for name in sorted(running & profiles.keys() & memory.profiles.keys()):
+        before, after = memory.profiles[name], profiles[name]
+        change = after.iteration_seconds / max(before.iteration_seconds, 1e-9) - 1
+        if abs(change) > DRIFT:
+            return f"an iteration of {name} takes {100 * change:+.0f} % of the time planned with"
+    return None
+
+
+def snapshot(
+    jobs: Sequence[HarmonyJob],
+    machine: Machine,
+    profiles: Mapping[str, JobProfile],
+    separated: Mapping[str, frozenset[str]],
+    last: Plan,
+    network: Network,
+) -> Snapshot:
+    """Return the planner's view of this run; `jobs` are the active ones, in queue order."""
+    gpus = any(slot.gpu_uuid is not None for slot in machine.slots)
+    current = {m.job: group.name for group in last.groups for m in group.members}
+    return Snapshot(
+        jobs=tuple(
+            _job(
+                job,
+                submitted,
+                profiles.get(job.name) or _hint(job),
+                separated.get(job.name, frozenset()),
+                current.get(job.name),
+                gpus=gpus,
+            )
+            for submitted, job in enumerate(jobs)
+        ),
+        slots=tuple(
+            Slot(
+                name=slot.name,
+                node=NODE,
+                device_kind=slot.device_kind,
+                gpus=int(gpus),
+                memory_bytes=slot.memory_bytes,
+            )
+            for slot in machine.slots
+        ),
+        groups=tuple(CurrentGroup(name=g.name, slots=g.slots) for g in last.groups),
+        network=network,
+        servers_share_core=len(machine.transfer_cpus) == 1,
+    )
+
+
+def _hint(job: HarmonyJob) -> JobProfile | None:
+    return None if job.spec.profile is None else job.spec.profile.to_profile()
+
+
+def _job(
+    job: HarmonyJob,
+    submitted: int,
+    profile: JobProfile | None,
+    separated_from: frozenset[str],
+    current_group: str | None,
+    *,
+    gpus: bool,
+) -> Job:
+    sharing = job.spec.sharing
+    memory = sharing.device_memory
+    return Job(
+        name=job.name,
+        submitted=submitted,
+        workers=job.spec.workers.least,
+        gpus_per_worker=job.spec.workers.gpus_per_worker if gpus else 0,
+        policy=sharing.policy,
+        max_slowdown_percent=sharing.max_slowdown_percent,
+        footprint_bytes=memory.footprint_bytes if memory else None,
+        minimum_bytes=memory.minimum_bytes if memory else None,
+        profile=profile,
+        separated_from=separated_from,
+        current_group=current_group,
+    )
