@@ -22,7 +22,7 @@ def run_table(summary: RunSummary) -> RenderableType:
     """Return the table of one run's jobs, and sentences on its machine, groups and notes."""
     table = _table(
         f"{summary.name}: {summary.mode}, {summary.makespan_seconds:.1f} s of training",
-        ["job", "iterations", "time", "per iteration", "COMP", "NET", "SYNC", "waits", "loss"],
+        ["job", "iterations", "time", "each", "COMP", "NET", "SYNC", "waits", "loss"],
     )
     for job in summary.jobs:
         table.add_row(
@@ -53,7 +53,7 @@ def comparison_table(summary: ComparisonSummary) -> RenderableType:
 def _times_table(summary: ComparisonSummary) -> Table:
     table = _table(
         "Training time",
-        ["job", "alone", "left to fight", "together", "slower while sharing", "same losses"],
+        ["job", "alone", "left to fight", "together", "slowdown", "same losses"],
     )
     for job in summary.jobs:
         table.add_row(
@@ -75,7 +75,7 @@ def _times_table(summary: ComparisonSummary) -> Table:
         style="bold",
     )
     table.add_row(
-        "speed-up by sharing",
+        "speed-up",
         _factor(summary.speedup_over_dedicated),
         _factor(summary.speedup_over_naive),
     )
@@ -133,9 +133,9 @@ def _job_sentences(summary: RunSummary) -> list[str]:
 def _table(title: str, columns: Sequence[str]) -> Table:
     """A table whose first column is text and whose others are figures."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    table.pad_edge = False
+    table.padding = (0, 1, 0, 0)
     for index, name in enumerate(columns):
-        table.add_column(name, justify="right" if index else "left", no_wrap=not index)
+        table.add_column(name, justify="right" if index else "left")
     return table
 
 
@@ -148,7 +148,7 @@ def _iterations(job: JobSummary) -> str:
 def _losses(job: JobSummary) -> str:
     if job.first_loss is None or job.last_loss is None:
         return UNKNOWN
-    return f"{job.first_loss:.3g} to {job.last_loss:.3g}"
+    return f"{job.first_loss:.3g} → {job.last_loss:.3g}"
 
 
 def _identical(identical: bool | None, count: int) -> str:

@@ -113,7 +113,7 @@ def _draw_rows(
         segments = visible(row.segments, window)
         _draw_row(axes, timeline, row, segments, y)
         if row.owner == MACHINE:
-            _note(axes, (1, y), (8, 0), f"{busy[row.name]:.0%} busy", ha="left")
+            _note(axes, (1, y), (8, 0), f"{busy[row.name] * 100:.0f} % busy", ha="left")
         else:
             kinds |= {segment.kind for segment in segments}
             if first_of_owner:
