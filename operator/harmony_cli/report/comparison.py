@@ -19,8 +19,10 @@ from harmony_cli.report.summary import (
 )
 from harmony_cli.run_record import Mode
 
-WORTH_A_MENTION = 0.02
-"""Relative differences below this are called none: repeated runs differ by as much."""
+LEAST_GAIN = 0.05
+"""A smaller part of the time saved is called no gain."""
+SAME = 0.02
+"""Relative differences up to this are called none: repeated runs differ by as much."""
 LITTLE_ROOM = 1.1
 """A possible speed-up below this leaves nothing for any schedule to gain."""
 
@@ -84,7 +86,7 @@ def verdict(summary: ComparisonSummary, loads: Sequence[Load]) -> list[str]:
     over_dedicated, over_naive = summary.speedup_over_dedicated, summary.speedup_over_naive
     if over_dedicated is not None:
         times = f"{summary.together_seconds:.1f} s instead of {summary.dedicated_seconds:.1f} s"
-        if over_dedicated > 1 + WORTH_A_MENTION:
+        if over_dedicated > 1 + LEAST_GAIN:
             possible = summary.possible_speedup or 0
             limit = f"; their phases allow {possible:.2f}" if possible > over_dedicated else ""
             sentences.append(
@@ -98,10 +100,10 @@ def verdict(summary: ComparisonSummary, loads: Sequence[Load]) -> list[str]:
             )
     if over_naive is not None:
         percent = abs(over_naive - 1) * 100
-        if over_naive > 1 + WORTH_A_MENTION:
+        if over_naive > 1 + SAME:
             sentences.append(f"That is {percent:.0f} % faster than left to fight.")
-        elif over_naive >= 1 - WORTH_A_MENTION:
-            sentences.append("Left to fight, they take the same time within 2 %.")
+        elif over_naive >= 1 - SAME:
+            sentences.append(f"Left to fight, they take the same time within {SAME * 100:.0f} %.")
         else:
             sentences.append(f"Left to fight, they were {percent:.0f} % faster.")
     if summary.losses_identical:
@@ -134,7 +136,7 @@ def _why_no_gain(summary: ComparisonSummary, loads: Sequence[Load]) -> str:
         return "Without a dedicated run there is no telling why."
     if possible >= LITTLE_ROOM:
         return f"Their phases would allow a speed-up of up to {possible:.2f}."
-    filled = cycle_bound_seconds(loads) * (1 - WORTH_A_MENTION)
+    filled = cycle_bound_seconds(loads) * (1 - SAME)
     compute, *network = resource_seconds(loads)
     if compute >= filled:
         reason = "computing alone fills the device"
