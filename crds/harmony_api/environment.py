@@ -53,3 +53,6 @@ NODE_PLAN: Final = "HARMONY_NODE_PLAN"
 
 HTTP_PORT: Final = "HARMONY_HTTP_PORT"
 """Sidecar: port of `/metrics`, `/profile` and `/events`; 0 takes a free one."""
+
+HTTP_HOST: Final = "HARMONY_HTTP_HOST"
+"""Sidecar: address on which it answers HTTP; absent: 127.0.0.1."""

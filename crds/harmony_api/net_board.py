@@ -6,14 +6,14 @@ node's arbiter writes who is primary, the primary writes when it last moved byte
 secondary looks before each chunk. The page is advice: whatever a broken worker writes there,
 permits are decided by the arbiter alone.
 
-Layout, little-endian u64: [0] epoch; then per direction (in = PULL, out = PUSH) two words:
-turn of the primary (0: none) and CLOCK_MONOTONIC ns of its last moved byte. On a half-duplex
-link the arbiter names the same primary in both directions.
+Layout, u64 words in the machine's byte order, each written whole: [0] epoch; then per
+direction (in = PULL, out = PUSH) two words: turn of the primary (0: none) and CLOCK_MONOTONIC
+ns of its last moved byte. On a half-duplex link the arbiter names the same primary in both
+directions.
 """
 
 import mmap
 import os
-import struct
 import time
 from typing import Final
 
@@ -23,9 +23,9 @@ BOARD_BYTES: Final = 4096
 IDLE_AFTER_NANOSECONDS: Final = 2_000_000
 """A primary that moved nothing for this long leaves the link to the secondary."""
 
-_WORD: Final = struct.Struct("<Q")
-_PRIMARY: Final = struct.Struct("<QQ")
-_DIRECTION_OFFSETS: Final = {Phase.PULL: 8, Phase.PUSH: 24}
+_EPOCH: Final = 0
+_PRIMARY: Final = {Phase.PULL: 1, Phase.PUSH: 3}
+"""Word of a direction's primary; the next one says when it last moved bytes."""
 
 
 class NetBoard:
@@ -36,37 +36,45 @@ class NetBoard:
         if os.fstat(descriptor).st_size < BOARD_BYTES:
             os.ftruncate(descriptor, BOARD_BYTES)
         self._page = mmap.mmap(descriptor, BOARD_BYTES)
+        # Through a view of words, so that a reader never sees half of one.
+        self._words = memoryview(self._page).cast("Q")
 
     def close(self) -> None:
         """Unmap the page."""
+        self._words.release()
         self._page.close()
 
     @property
     def epoch(self) -> Epoch:
         """Epoch of the arbiter that last wrote the page."""
-        return Epoch(_WORD.unpack_from(self._page, 0)[0])
+        return Epoch(self._words[_EPOCH])
 
     def begin_epoch(self, epoch: Epoch) -> None:
         """A new arbiter: no primaries yet. Called by the arbiter only."""
-        for offset in _DIRECTION_OFFSETS.values():
-            _PRIMARY.pack_into(self._page, offset, 0, 0)
-        _WORD.pack_into(self._page, 0, epoch)
+        for word in _PRIMARY.values():
+            self._words[word] = self._words[word + 1] = 0
+        self._words[_EPOCH] = epoch
 
     def set_primary(self, direction: Phase, turn: Turn | None) -> None:
         """Name the primary turn of a direction, or none. Called by the arbiter only."""
-        now = time.monotonic_ns() if turn else 0
-        _PRIMARY.pack_into(self._page, _DIRECTION_OFFSETS[direction], turn or 0, now)
+        word = _PRIMARY[direction]
+        self._words[word + 1] = time.monotonic_ns() if turn else 0
+        self._words[word] = turn or 0
 
     def touch(self, turn: Turn) -> None:
         """The holder of `turn` has just moved bytes; noted where it is the primary."""
         now = time.monotonic_ns()
-        for offset in _DIRECTION_OFFSETS.values():
-            if _WORD.unpack_from(self._page, offset)[0] == turn:
-                _WORD.pack_into(self._page, offset + 8, now)
+        for word in _PRIMARY.values():
+            if self._words[word] == turn:
+                self._words[word + 1] = now
+
+    def is_primary(self, direction: Phase, turn: Turn) -> bool:
+        """Whether a turn is the primary of a direction by now."""
+        return self._words[_PRIMARY[direction]] == turn
 
     def may_move(self, direction: Phase, turn: Turn) -> bool:
         """Whether a secondary turn may move its next chunk now."""
-        primary, moved_ns = _PRIMARY.unpack_from(self._page, _DIRECTION_OFFSETS[direction])
-        if primary in (0, turn):
+        word = _PRIMARY[direction]
+        if self._words[word] in (0, turn):
             return True
-        return bool(time.monotonic_ns() - moved_ns > IDLE_AFTER_NANOSECONDS)
+        return time.monotonic_ns() - self._words[word + 1] > IDLE_AFTER_NANOSECONDS

@@ -10,7 +10,8 @@ worker to sidecar
               can use a secondary NET permit), u8 held phase (0: none) and u64 its turn, for a
               worker that reconnects in the middle of a turn
     ACQUIRE   u32 request, u8 phase, u64 iteration
-    RELEASE   u64 turn, u64 bytes moved; one-way, the worker goes on at once
+    RELEASE   u64 turn, u64 bytes moved; one-way, the worker goes on at once. Turn 0 ends a
+              phase that ran without a permit: only the record of it, and a request given up
     SYNCED    u64 iteration, u64 waited ns, u64 servers' update ns; one-way, before PULL
     REPORT    u64 iteration, u64 total (0: unknown), f64 loss (NaN: none); one-way
     SHOULD_STOP  empty; answered by STOP
@@ -85,7 +86,7 @@ class GrantFlags(enum.IntFlag):
     SECONDARY = 1
     """NET only: move small chunks, and only while the primary is idle (see NetBoard)."""
     UNCOORDINATED = 2
-    """No arbiter was behind it: the sidecar failed open. Its turn is 0, nothing to release."""
+    """No arbiter was behind it: the sidecar failed open, or the plan wants it so. Its turn is 0."""
     STOP = 4
     """The plan asks the worker to stop at an iteration boundary."""
 

@@ -13,7 +13,6 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -41,8 +40,6 @@ _BOARD_POLL_SECONDS: Final = 0.0002
 _SECONDARY: Final = int(GrantFlags.SECONDARY)
 _UNCOORDINATED: Final = int(GrantFlags.UNCOORDINATED)
 _STOP: Final = int(GrantFlags.STOP)
-
-_Frame = tuple[int, tuple[int | float, ...]]
 
 
 class Grant:
@@ -105,7 +102,7 @@ class PermitClient:
         self._reader = FrameReader()
         self._board: NetBoard | None = None
         self._request = 0
-        self._silent = False
+        self._silent = self._welcomed = False
         self._stop = False
         self._ended = False
         self._warned = False
@@ -123,40 +120,31 @@ class PermitClient:
 
     def acquire(self, phase: Phase, iteration: int) -> Grant:
         """Wait for leave to run a phase; without a permit where nobody answers in time."""
-        if self._is_reachable():
-            self._request = (self._request + 1) & 0xFFFFFFFF
-            number = self._request
-
-            def is_answer(kind: int, fields: tuple[int | float, ...]) -> bool:
-                return kind == MessageType.GRANT and fields[0] == number
-
-            for _ in range(2):
-                self._send(encode(MessageType.ACQUIRE, number, phase, iteration))
-                fields = self._await(is_answer)
-                if fields is not None:
-                    _, turn, epoch, flags = map(int, fields)
-                    self._warned = False
-                    self._stop = self._stop or flags & _STOP != 0
-                    board = self._board if phase is not Phase.COMP else None
-                    return Grant(phase, Turn(turn), Epoch(epoch), flags, board)
-                # The sidecar went away: ask once more if it is back in time.
-                if self._silent or not self._is_reachable():
-                    break
-        if not self._warned:
+        number = self._request = (self._request + 1) & 0xFFFFFFFF
+        for _ in range(2):  # once more where the sidecar goes away and is back in time
+            if not self._is_reachable():
+                break
+            self._send(encode(MessageType.ACQUIRE, number, phase, iteration))
+            fields = self._await(MessageType.GRANT, number)
+            if fields is not None:
+                _, turn, epoch, flags = map(int, fields)
+                self._warned = False
+                self._stop = self._stop or flags & _STOP != 0
+                board = self._board if phase is not Phase.COMP else None
+                return Grant(phase, Turn(turn), Epoch(epoch), flags, board)
+        if not self._warned and not self._ended:
             log.warning("no sidecar answers at %s: going on without permits", self._path)
             self._warned = True
         return Grant(phase, Turn(0), Epoch(0), _UNCOORDINATED, None)
 
     def release(self, grant: Grant, bytes_moved: int = 0) -> None:
         """Return a permit, and say what the phase moved; does not wait."""
-        if self._silent:
-            self._drain()
-        else:
+        if grant.turn or not self._silent:
             self._send(encode(MessageType.RELEASE, grant.turn, bytes_moved))
 
     def synced(self, iteration: int, waited_ns: int, update_ns: int) -> None:
         """Record a SYNC: how long it took in all, and the servers' update within it."""
-        self._tell(encode(MessageType.SYNCED, iteration, max(0, waited_ns), max(0, update_ns)))
+        self._tell(encode(MessageType.SYNCED, iteration, waited_ns, update_ns))
 
     def report(self, iteration: int, total: int, loss: float) -> None:
         """Record progress; a total of 0 is unknown, a loss of NaN is none."""
@@ -166,7 +154,7 @@ class PermitClient:
         """Whether the plan asks the worker to stop at an iteration boundary."""
         if not self._stop and self._is_reachable():
             self._send(encode(MessageType.SHOULD_STOP))
-            fields = self._await(lambda kind, _: kind == MessageType.STOP)
+            fields = self._await(MessageType.STOP)
             self._stop = fields is not None and fields[0] != 0
         return self._stop
 
@@ -176,7 +164,7 @@ class PermitClient:
         self._ended = True
 
     def close(self) -> None:
-        """Hang up."""
+        """Hang up; what is held is free at once."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -188,34 +176,105 @@ class PermitClient:
         if self._ended:
             return False
         if self._silent:
-            self._drain()
-            return not self._silent and self._socket is not None
+            self._hear_out()
+            if self._silent:
+                return False
         while self._socket is None and not self._connect():
-            if self._silent or time.monotonic() > self._lost_at + SILENCE_SECONDS:
+            if time.monotonic() > self._lost_at + SILENCE_SECONDS:
                 return False
             time.sleep(_RECONNECT_SECONDS)
         return True
 
     def _connect(self) -> bool:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # Bounds connect and send too; cheaper per message than Python's own time-outs.
-        bound = struct.pack("@ll", int(SILENCE_SECONDS), int(SILENCE_SECONDS % 1 * 1e6))
-        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            connection.setsockopt(socket.SOL_SOCKET, option, bound)
-        self._reader = FrameReader()
-        self._silent = False
         try:
+            connection.setblocking(False)  # a stopped sidecar with a full backlog shall not block
             with socket_address(self._path) as address:
                 connection.connect(address)
-            self._socket = connection
-            hello = encode(MessageType.HELLO, MAGIC, VERSION, self._flags, 0, 0)
-            connection.send(hello, socket.MSG_NOSIGNAL)
-            data, descriptors, _, _ = socket.recv_fds(connection, 4096, 1, socket.MSG_CMSG_CLOEXEC)
-        except BlockingIOError:
-            self._silent = True
-            return False
+            connection.setblocking(True)
+            # Cheaper on each message than a time-out of Python's own.
+            bound = struct.pack("@ll", int(SILENCE_SECONDS), int(SILENCE_SECONDS % 1 * 1e6))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bound)
         except OSError:
             connection.close()
-            self._socket = None
             return False
-        ...
+        self._socket = connection
+        self._reader = FrameReader()
+        self._silent = self._welcomed = False
+        self._send(encode(MessageType.HELLO, MAGIC, VERSION, self._flags, 0, 0))
+        return True
+
+    def _lose(self) -> None:
+        self.close()
+        self._silent = False
+        self._lost_at = time.monotonic()
+
+    def _send(self, frame: bytes) -> None:
+        if self._socket is None:
+            return
+        try:
+            self._socket.send(frame, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        except OSError:
+            self._lose()
+
+    def _tell(self, frame: bytes) -> None:
+        if not self._silent:
+            self._send(frame)
+
+    def _await(
+        self, answer: MessageType, number: int | None = None
+    ) -> tuple[int | float, ...] | None:
+        """Return the fields of the answer; None when the sidecar is silent or gone."""
+        while self._socket is not None:
+            found = None
+            try:
+                frames = self._receive(0)
+            except BlockingIOError:
+                self._silent = True
+                return None
+            except (OSError, ProtocolError) as error:
+                log.info("lost the sidecar: %s", error)
+                self._lose()
+                return None
+            for kind, fields in frames:
+                if kind == answer and number in (None, fields[0]):
+                    found = fields
+                else:
+                    self._give_back(kind, fields)
+            if found is not None:
+                return found
+        return None
+
+    def _hear_out(self) -> None:
+        """See whether a silent sidecar has said something in the meantime."""
+        try:
+            while self._socket is not None:
+                for kind, fields in self._receive(socket.MSG_DONTWAIT):
+                    self._give_back(kind, fields)
+                self._silent = False
+        except BlockingIOError:
+            pass
+        except (OSError, ProtocolError):
+            self._lose()
+
+    def _give_back(self, kind: int, fields: tuple[int | float, ...]) -> None:
+        """Return the permit of a request that was given up."""
+        if kind == MessageType.GRANT and fields[1]:
+            self._send(encode(MessageType.RELEASE, int(fields[1]), 0))
+
+    def _receive(self, flags: int) -> list[tuple[int, tuple[int | float, ...]]]:
+        """Return the frames that come next; raises BlockingIOError when none comes in time."""
+        assert self._socket is not None
+        if self._welcomed:
+            data = self._socket.recv(4096, flags)
+        else:
+            data, descriptors, _, _ = socket.recv_fds(
+                self._socket, 4096, 1, flags | socket.MSG_CMSG_CLOEXEC
+            )
+            for descriptor in descriptors:
+                self._board = NetBoard(descriptor)
+                os.close(descriptor)
+            self._welcomed = True
+        if not data:
+            raise ConnectionResetError("the sidecar hung up")
+        return self._reader.feed(data)

@@ -1,0 +1,52 @@
+"""Messages between a sidecar and its node's arbiter.
+
+The link is a Unix SEQPACKET socket, so that one receive is one message. Requests, releases,
+grants and revocations have the layout of the worker protocol (a GRANT can be passed on as it
+came); joining and plans are rare and carry JSON behind the same header.
+
+sidecar to arbiter
+    JOIN      JSON Join; first message, once; carries two descriptors (SCM_RIGHTS): the worker's
+              socket, and a pidfd of the sidecar
+    PLAN      JSON NodePlan
+    ACQUIRE, RELEASE   as in the worker protocol; RELEASE of turn 0 withdraws the request
+    END       the worker is gone; a link that ends without it says nothing about the worker
+arbiter to sidecar
+    GRANT     as in the worker protocol
+    REVOKED   as in the worker protocol, then u64 CLOCK_MONOTONIC ns of the revocation
+"""
+
+import struct
+from typing import Final
+
+from pydantic import BaseModel, Field
+
+from harmony_api.node_plan import NodePlan
+from harmony_api.worker_protocol import HEADER, MessageType, Turn
+
+MAXIMUM_MESSAGE_BYTES: Final = 65536
+JOIN: Final = 64
+PLAN: Final = 65
+LINK_REVOKED: Final = struct.Struct("<HBQQ")
+
+
+class Join(BaseModel):
+    """What an arbiter must know of a worker before it asks for anything."""
+
+    member: str
+    chunked: bool
+    held: int = Field(ge=0, lt=1 << 64)
+    """Turn that the worker holds; 0: none."""
+    plan: NodePlan
+
+
+def encode_json(kind: int, model: BaseModel) -> bytes:
+    """Return a JOIN or PLAN message; raises ValueError when it is too long to send."""
+    body = model.model_dump_json(by_alias=True).encode()
+    if len(body) > MAXIMUM_MESSAGE_BYTES - HEADER.size:
+        raise ValueError(f"a message of {len(body)} bytes to the arbiter")
+    return HEADER.pack(0, kind) + body
+
+
+def encode_revoked(turn: Turn, at_ns: int) -> bytes:
+    """Return a REVOKED message with the time of the revocation."""
+    return LINK_REVOKED.pack(LINK_REVOKED.size - 2, MessageType.REVOKED, turn, at_ns)

@@ -1,0 +1,428 @@
+"""Who may run which phase: the rules of a node's permits, with no clock and no socket.
+
+The arbiter is this table and the I/O around it. Time is passed in, and every call returns the
+decisions it led to, so that the rules can be tested by themselves.
+
+Invariants, whatever the calls: no two live COMP turns share a device; a link carries at most
+one primary and one secondary NET turn; a member holds at most one turn; every ready member
+is served in the end, because leases end and the walk below puts nobody behind for ever.
+
+COMP is keyed by device. NET is keyed by link: the node's one link where a plan says
+HalfDuplex, else one link for each direction.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, NewType
+
+from harmony_api.node_plan import NodePlan
+from harmony_api.worker_protocol import Epoch, Phase, Turn
+
+Member = NewType("Member", str)
+"""`job/worker`: one worker of one job on this node."""
+
+MINIMUM_LEASE_NANOSECONDS: Final = 2_000_000_000
+LEASE_OVER_PROFILE: Final = 10
+_UNKNOWN_ORDER: Final = 1 << 31
+
+EndCause = Literal["Release", "Lease", "Disconnect"]
+_Resource = Literal["COMP", "NET", "PULL", "PUSH"]
+_ONE_LINK: Final[dict[_Resource, tuple[Phase, ...]]] = {"NET": (Phase.PULL, Phase.PUSH)}
+_TWO_LINKS: Final[dict[_Resource, tuple[Phase, ...]]] = {
+    "PULL": (Phase.PULL,),
+    "PUSH": (Phase.PUSH,),
+}
+
+
+@dataclass(slots=True)
+class LiveTurn:
+    """A permit that is out."""
+
+    turn: Turn
+    member: Member
+    phase: Phase
+    devices: frozenset[str]
+    """Devices of a COMP turn; empty for NET."""
+    deadline_ns: int
+    secondary: bool = False
+    chunked: bool = False
+    """The holder steps aside for a primary, and shows its own progress on the board."""
+
+
+class Granted(NamedTuple):
+    """The member may start; `live` is its turn."""
+
+    request: int
+    live: LiveTurn
+
+
+class Promoted(NamedTuple):
+    """A secondary NET turn became its link's primary, with a lease of its own from now."""
+
+    live: LiveTurn
+
+
+class Ended(NamedTuple):
+    """The turn holds nothing any more."""
+
+    live: LiveTurn
+    cause: EndCause
+
+
+Decision = Granted | Promoted | Ended
+
+
+def lease_nanoseconds(profiled_seconds: float) -> int:
+    """Return how long a turn may last: max(2 s, 10 x the profiled phase)."""
+    return max(MINIMUM_LEASE_NANOSECONDS, round(LEASE_OVER_PROFILE * profiled_seconds * 1e9))
+
+
+@dataclass(slots=True)
+class _Pending:
+    sequence: int
+    request: int
+    phase: Phase
+    since_ns: int
+
+
+@dataclass(slots=True)
+class _Member:
+    name: Member
+    chunked: bool
+    group: str
+    devices: frozenset[str]
+    key: tuple[int, str] = (_UNKNOWN_ORDER, "")
+    rounds: int = 1
+    compute_lease_ns: int = MINIMUM_LEASE_NANOSECONDS
+    network_lease_ns: int = MINIMUM_LEASE_NANOSECONDS
+    network_profiled: bool = False
+    pending: _Pending | None = None
+    turn: Turn | None = None
+
+
+@dataclass(slots=True)
+class _Cycle:
+    """Where a group stands in its cyclic order, for one resource."""
+
+    last: tuple[int, str] = (-1, "")
+    taken: dict[Member, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Group:
+    plan: NodePlan
+    members: list[_Member] = field(default_factory=list)
+    """Joined members, in cyclic order."""
+    cycles: defaultdict[_Resource, _Cycle] = field(default_factory=lambda: defaultdict(_Cycle))
+
+
+class PermitTable:
+    """The permits of one node under one arbiter."""
+
+    def __init__(self, epoch: Epoch) -> None:
+        self.live: dict[Turn, LiveTurn] = {}
+        """Turns that are out, oldest first. To be read only."""
+        self._next_turn = epoch << 32
+        self._next_sequence = 0
+        self._members: dict[Member, _Member] = {}
+        self._groups: dict[str, _Group] = {}
+        self._links = _ONE_LINK
+
+    def adopt(self, turns: Iterable[LiveTurn]) -> None:
+        """Respect turns of the arbiter before: they hold until released, or until their lease."""
+        for live in turns:
+            self.live[live.turn] = live
+
+    def join(
+        self, name: Member, plan: NodePlan, *, chunked: bool, held: Turn | None, now_ns: int
+    ) -> list[Decision]:
+        """A worker is there, and holds `held` or nothing; other turns of its name end."""
+        decisions: list[Decision] = []
+        for live in [turn for turn in self.live.values() if turn.member == name]:
+            if live.turn != held:
+                self._end(live, "Release", decisions)
+        self._forget(name)
+        member = _Member(name, chunked, plan.group, frozenset(plan.devices))
+        if held in self.live and self.live[held].member == name:
+            member.turn = held
+        self._members[name] = member
+        self._enter_group(member, plan)
+        return self._settle(decisions, now_ns)
+
+    def set_plan(self, name: Member, plan: NodePlan, now_ns: int) -> list[Decision]:
+        """Replace a member's plan; of a group's plans the highest generation counts."""
+        member = self._members.get(name)
+        if member is None:
+            return []
+        self._leave_group(member)
+        member.group, member.devices = plan.group, frozenset(plan.devices)
+        self._enter_group(member, plan)
+        return self._settle([], now_ns)
+
+    def leave(self, name: Member, now_ns: int, cause: EndCause = "Disconnect") -> list[Decision]:
+        """A worker is gone: what it held is free at once."""
+        self._forget(name)
+        decisions: list[Decision] = []
+        for live in [turn for turn in self.live.values() if turn.member == name]:
+            self._end(live, cause, decisions)
+        return self._settle(decisions, now_ns)
+
+    def detach(self, name: Member, now_ns: int) -> list[Decision]:
+        """Nobody speaks for the worker just now: it asks for nothing, and keeps what it holds."""
+        self._forget(name)
+        return self._settle([], now_ns)
+
+    def request(self, name: Member, request: int, phase: Phase, now_ns: int) -> list[Decision]:
+        """Ask for a permit; it replaces an earlier request, and ends a turn still held."""
+        member = self._members.get(name)
+        if member is None:
+            return []
+        decisions: list[Decision] = []
+        if member.turn is not None:
+            self._end(self.live[member.turn], "Release", decisions)
+        member.pending = _Pending(self._next_sequence, request, phase, now_ns)
+        self._next_sequence += 1
+        return self._settle(decisions, now_ns)
+
+    def withdraw(self, name: Member) -> None:
+        """The worker gave its request up."""
+        if (member := self._members.get(name)) is not None:
+            member.pending = None
+
+    def release(self, name: Member, turn: Turn, now_ns: int) -> list[Decision]:
+        """End a turn; nothing happens where it is not this member's, or ended before."""
+        live = self.live.get(turn)
+        if live is None or live.member != name:
+            return []
+        decisions: list[Decision] = []
+        self._end(live, "Release", decisions)
+        return self._settle(decisions, now_ns)
+
+    def expire(self, now_ns: int) -> list[Decision]:
+        """Revoke the turns whose lease has ended."""
+        decisions: list[Decision] = []
+        for live in [turn for turn in self.live.values() if turn.deadline_ns <= now_ns]:
+            self._end(live, "Lease", decisions)
+        return self._settle(decisions, now_ns)
+
+    def primaries(self) -> tuple[Turn | None, Turn | None]:
+        """Return the primary turns of PULL and PUSH; the same one on a half-duplex link."""
+        pull = push = None
+        for live in self.live.values():
+            if live.phase is Phase.COMP or live.secondary:
+                continue
+            if live.phase is Phase.PULL or self._links is _ONE_LINK:
+                pull = pull or live.turn
+            if live.phase is Phase.PUSH or self._links is _ONE_LINK:
+                push = push or live.turn
+        return pull, push
+
+    # ---- members and groups
+
+    def _forget(self, name: Member) -> None:
+        member = self._members.pop(name, None)
+        if member is not None:
+            self._leave_group(member)
+
+    def _leave_group(self, member: _Member) -> None:
+        group = self._groups[member.group]
+        group.members.remove(member)
+        if not group.members:
+            del self._groups[member.group]
+            self._choose_links()
+
+    def _enter_group(self, member: _Member, plan: NodePlan) -> None:
+        group = self._groups.setdefault(plan.group, _Group(plan))
+        if plan.generation >= group.plan.generation:
+            group.plan = plan
+        group.members.append(member)
+        planned = {f"{entry.job}/{entry.worker}": entry for entry in group.plan.members}
+        for each in group.members:
+            entry = planned.get(each.name)
+            each.key = (entry.order if entry else _UNKNOWN_ORDER, each.name)
+            each.rounds = entry.rounds if entry else 1
+            each.compute_lease_ns = lease_nanoseconds(entry.compute_seconds if entry else 0)
+            each.network_lease_ns = lease_nanoseconds(entry.network_seconds if entry else 0)
+            each.network_profiled = entry is not None and entry.network_seconds > 0
+        group.members.sort(key=lambda each: each.key)
+        self._choose_links()
+
+    def _choose_links(self) -> None:
+        full = all(group.plan.network == "FullDuplex" for group in self._groups.values())
+        self._links = _TWO_LINKS if full else _ONE_LINK
+
+    # ---- grants
+
+    def _settle(self, decisions: list[Decision], now_ns: int) -> list[Decision]:
+        """Give out whatever can be given out now."""
+        self._settle_compute(decisions, now_ns)
+        for resource, phases in self._links.items():
+            self._settle_link(resource, phases, decisions, now_ns)
+        return decisions
+
+    def _settle_compute(self, decisions: list[Decision], now_ns: int) -> None:
+        walk = self._walk("COMP", (Phase.COMP,), now_ns)
+        if not walk:
+            return
+        kept: set[str] = set()
+        for live in self.live.values():
+            kept |= live.devices
+        passed_over = False
+        for member, left in walk:
+            if kept.isdisjoint(member.devices):
+                self._grant(member, "COMP", passed_over, decisions, now_ns)
+            else:
+                passed_over = passed_over or left
+            # One that waits keeps its devices from those behind it, or it might wait for ever.
+            kept |= member.devices
+
+    def _settle_link(
+        self,
+        resource: _Resource,
+        phases: tuple[Phase, ...],
+        decisions: list[Decision],
+        now_ns: int,
+    ) -> None:
+        transfers = [live for live in self.live.values() if live.phase in phases]
+        if transfers and all(live.secondary for live in transfers):
+            self._promote(transfers[0], decisions, now_ns)
+        if len(transfers) > 1:
+            return
+        for member, _ in self._walk(resource, phases, now_ns):
+            secondary = bool(transfers)
+            # Only the first in order is looked at: a secondary behind it would become the
+            # primary next, and one that cannot be a secondary would never be served.
+            if len(transfers) > 1 or (secondary and not self._may_overlap(member, transfers[0])):
+                break
+            live = self._grant(member, resource, False, decisions, now_ns)
+            if secondary:
+                live.secondary = True
+                live.deadline_ns += max(0, transfers[0].deadline_ns - now_ns)
+            transfers.append(live)
+
+    def _may_overlap(self, member: _Member, primary: LiveTurn) -> bool:
+        """Both must play by the board, and NET seconds are measured without company."""
+        holder = self._members.get(primary.member)
+        return (
+            member.chunked
+            and member.network_profiled
+            and primary.chunked
+            and holder is not None
+            and holder.network_profiled
+        )
+
+    def _walk(
+        self, resource: _Resource, phases: tuple[Phase, ...], now_ns: int
+    ) -> list[tuple[_Member, bool]]:
+        """Return ready members, the next to serve first, and whether each has turns left.
+
+        Inside a group: cyclic order after the last holder, those with turns left in this
+        cycle before the others. Groups that share a device or link are merged by how long
+        the first of each has waited.
+        """
+        walks = []
+        for group in self._groups.values():
+            ready = [
+                member
+                for member in group.members
+                if member.pending is not None and member.pending.phase in phases
+            ]
+            if not ready:
+                continue
+            cycle = group.cycles[resource]
+            if group.plan.permits == "FixedAlternation" and resource == "COMP":
+                walk = _strict_walk(group.members, cycle, now_ns)
+            elif len(ready) == 1:
+                walk = [(ready[0], _has_turns_left(ready[0], cycle, resource))]
+            else:
+                walk = _cyclic_walk(ready, cycle, resource)
+            if walk:
+                walks.append(walk)
+        if len(walks) == 1:
+            return walks[0]
+        walks.sort(key=_first_sequence)
+        return [entry for walk in walks for entry in walk]
+
+    def _grant(
+        self,
+        member: _Member,
+        resource: _Resource,
+        passed_over: bool,
+        decisions: list[Decision],
+        now_ns: int,
+    ) -> LiveTurn:
+        pending = member.pending
+        assert pending is not None
+        cycle = self._groups[member.group].cycles[resource]
+        if not passed_over and not _has_turns_left(member, cycle, resource):
+            cycle.taken.clear()
+        cycle.taken[member.name] = cycle.taken.get(member.name, 0) + 1
+        cycle.last = member.key
+        self._next_turn += 1
+        turn = Turn(self._next_turn)
+        compute = pending.phase is Phase.COMP
+        live = LiveTurn(
+            turn,
+            member.name,
+            pending.phase,
+            member.devices if compute else frozenset(),
+            now_ns + (member.compute_lease_ns if compute else member.network_lease_ns),
+            chunked=member.chunked,
+        )
+        self.live[turn] = live
+        member.turn = turn
+        member.pending = None
+        decisions.append(Granted(pending.request, live))
+        return live
+
+    def _promote(self, live: LiveTurn, decisions: list[Decision], now_ns: int) -> None:
+        holder = self._members.get(live.member)
+        live.secondary = False
+        live.deadline_ns = now_ns + (
+            holder.network_lease_ns if holder else MINIMUM_LEASE_NANOSECONDS
+        )
+        decisions.append(Promoted(live))
+
+    def _end(self, live: LiveTurn, cause: EndCause, decisions: list[Decision]) -> None:
+        del self.live[live.turn]
+        member = self._members.get(live.member)
+        if member is not None and member.turn == live.turn:
+            member.turn = None
+        decisions.append(Ended(live, cause))
+
+
+def _has_turns_left(member: _Member, cycle: _Cycle, resource: _Resource) -> bool:
+    # An iteration has two transfers, which share a half-duplex link.
+    turns = 2 * member.rounds if resource == "NET" else member.rounds
+    return cycle.taken.get(member.name, 0) < turns
+
+
+def _cyclic_walk(
+    ready: list[_Member], cycle: _Cycle, resource: _Resource
+) -> list[tuple[_Member, bool]]:
+    start = bisect_right(ready, cycle.last, key=lambda member: member.key)
+    walk = [
+        (member, _has_turns_left(member, cycle, resource))
+        for member in ready[start:] + ready[:start]
+    ]
+    walk.sort(key=lambda entry: not entry[1])
+    return walk
+
+
+def _strict_walk(members: list[_Member], cycle: _Cycle, now_ns: int) -> list[tuple[_Member, bool]]:
+    """Whoever is next, ready or not; its lease bounds how long the others wait for it."""
+    start = bisect_right(members, cycle.last, key=lambda member: member.key)
+    ordered = members[start:] + members[:start]
+    expected = ordered[0]
+    ready = [m for m in ordered if m.pending is not None and m.pending.phase is Phase.COMP]
+    if ready[0] is expected:
+        return [(expected, True)]
+    waited_ns = max(now_ns - m.pending.since_ns for m in ready if m.pending is not None)
+    return [(ready[0], True)] if waited_ns > expected.compute_lease_ns else []
+
+
+def _first_sequence(walk: list[tuple[_Member, bool]]) -> int:
+    pending = walk[0][0].pending
+    return pending.sequence if pending is not None else 0

@@ -1,0 +1,369 @@
+"""What one worker asks of its sidecar, whichever connection it asks through.
+
+The session stands between two parties that may each vanish: the worker and the arbiter. It
+knows what the worker waits for and holds, passes requests on to the arbiter through a port,
+and answers by itself when nobody else does (fail open). Forwarding comes first, accounting
+after it. All methods are called with the process's lock held.
+"""
+
+import contextlib
+import logging
+import math
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from harmony_api.node_plan import NodePlan
+from harmony_api.sidecar_state import SidecarState
+from harmony_api.worker_protocol import (
+    VERSION,
+    WAIT_INTERVAL_SECONDS,
+    Epoch,
+    GrantFlags,
+    HelloFlags,
+    MessageType,
+    Phase,
+    ProtocolError,
+    Turn,
+    encode,
+)
+from harmony_sidecar.metrics import SidecarMetrics
+from harmony_sidecar.permits import Member
+from harmony_sidecar.phase_profile import PhaseProfile
+from harmony_sidecar.turn_ring import PHASE_NAMES, EndedBy, PastTurn, TurnRing
+
+log = logging.getLogger(__name__)
+
+NO_PLAN_NANOSECONDS: Final = 10_000_000_000
+"""Without a plan this long after the start, workers go on uncoordinated."""
+NO_ARBITER_NANOSECONDS: Final = 2_000_000_000
+"""Without an arbiter this long, workers go on uncoordinated."""
+
+# Plain integers: operations on flag enums are slow, and this is the permit path.
+_SECONDARY: Final = int(GrantFlags.SECONDARY)
+_UNCOORDINATED: Final = int(GrantFlags.UNCOORDINATED)
+_STOP: Final = int(GrantFlags.STOP)
+_WAIT_NANOSECONDS: Final = int(0.8 * WAIT_INTERVAL_SECONDS * 1e9)
+_PERMIT_PHASES: Final = {int(p): p for p in (Phase.PULL, Phase.COMP, Phase.PUSH)}
+
+
+class ArbiterPort(Protocol):
+    """The way to the arbiter, in this process or another."""
+
+    def acquire(self, request: int, phase: Phase) -> None:
+        """Ask for a permit."""
+
+    def release(self, turn: Turn) -> None:
+        """Return a turn; 0 withdraws the request."""
+
+    def set_plan(self, plan: NodePlan) -> None:
+        """Pass a new plan on."""
+
+    def leave(self) -> None:
+        """The worker is gone."""
+
+    def close(self) -> None:
+        """Part without a farewell: the worker is still there."""
+
+
+@dataclass(slots=True)
+class _Request:
+    number: int
+    phase: Phase
+    iteration: int
+    since_ns: int
+    heard_ns: int
+    """When the worker last heard that it waits."""
+
+
+@dataclass(slots=True)
+class _Held:
+    turn: Turn
+    phase: Phase
+    iteration: int
+    requested_ns: int
+    start_ns: int
+    epoch: int = 0
+    secondary: bool = False
+    counts: bool = True
+    """Whether it tells what the phase costs."""
+
+
+class WorkerSession:
+    """The state of one worker, across reconnects of either side."""
+
+    def __init__(
+        self,
+        job: str,
+        worker: int,
+        metrics: SidecarMetrics,
+        board_descriptor: int,
+        current_epoch: Callable[[], Epoch],
+    ) -> None:
+        self.member = Member(f"{job}/{worker}")
+        self.ring = TurnRing()
+        self.profile = PhaseProfile()
+        self.port: ArbiterPort | None = None
+        self._port_lost_ns = self._started_ns = time.monotonic_ns()
+        self.connection: socket.socket | None = None
+        self.chunked = False
+        self.plan: NodePlan | None = None
+        self._metrics = metrics
+        self._board_descriptor = board_descriptor
+        self._current_epoch = current_epoch
+        self._pending: _Request | None = None
+        self._held: _Held | None = None
+        self._state = SidecarState(job=job, worker=worker)
+        self._wait_ns = dict.fromkeys(Phase, 0)
+        self._counts = dict.fromkeys(Phase, 0)
+        self._handlers: dict[int, Callable[..., None]] = {
+            MessageType.ACQUIRE: self._acquire,
+            MessageType.RELEASE: self._release,
+            MessageType.SYNCED: self._synced,
+            MessageType.REPORT: self._report,
+            MessageType.SHOULD_STOP: self._should_stop,
+            MessageType.END: self._end,
+        }
+
+    # ---- the worker's side
+
+    def worker_connected(
+        self, connection: socket.socket, flags: int, phase: int, turn: Turn
+    ) -> None:
+        """A worker said HELLO; it replaces the one before."""
+        now = time.monotonic_ns()
+        if self._held is not None and self._held.turn != turn:
+            self._finish(self._held, now, 0, "Disconnect")
+        self._pending = None
+        if turn and phase in _PERMIT_PHASES and self._held is None:
+            iteration = self._state.iteration
+            self._held = _Held(turn, _PERMIT_PHASES[phase], iteration, now, now, counts=False)
+        self.connection = connection
+        self._port_lost_ns = now
+        self.chunked = bool(flags & HelloFlags.CHUNKED)
+        self._state.connected, self._state.ended = True, False
+        self.profile.worker_started()
+        welcome = encode(MessageType.WELCOME, VERSION, 0)
+        socket.send_fds(connection, [welcome], [self._board_descriptor], socket.MSG_NOSIGNAL)
+
+    def worker_disconnected(self, connection: socket.socket) -> None:
+        """The worker's socket closed: what it held is free at once."""
+        if self.connection is not connection:
+            return
+        now = time.monotonic_ns()
+        self.connection = None
+        self._leave()
+        self._pending = None
+        if self._held is not None:
+            self._finish(self._held, now, 0, "Disconnect")
+        self._state.connected = False
+
+    def worker_said(self, kind: int, fields: tuple[int | float, ...]) -> None:
+        """Act on one frame; raises ProtocolError when it makes no sense."""
+        handler = self._handlers.get(kind)
+        if handler is not None:
+            handler(*fields)
+
+    def _acquire(self, number: int, code: int, iteration: int) -> None:
+        now = time.monotonic_ns()
+        phase = _PERMIT_PHASES.get(code)
+        if phase is None:
+            raise ProtocolError(f"phase {code} needs no permit")
+        unfinished, self._held = self._held, None
+        self._pending = _Request(number, phase, iteration, now, now)
+        if self.port is not None and self.plan is not None and self.plan.permits != "None":
+            self.port.acquire(number, phase)
+        else:
+            self.look_after_request(now)
+        if unfinished is not None and unfinished.turn:
+            self._account(unfinished, now, 0, "Release")
+        self._state.iteration = iteration
+
+    def _release(self, turn: Turn, bytes_moved: int) -> None:
+        now = time.monotonic_ns()
+        held = self._held
+        if held is not None and held.turn == turn:
+            self._held = None
+            if turn and self.port is not None:
+                self.port.release(turn)
+            self._account(held, now, bytes_moved, "Release")
+        elif turn == 0 and self._pending is not None:
+            self._pending = None
+            if self.port is not None:
+                self.port.release(turn)
+
+    def _synced(self, iteration: int, waited_ns: int, update_ns: int) -> None:
+        now = time.monotonic_ns()
+        start = max(0, now - waited_ns)
+        past = PastTurn(Phase.SYNC, iteration, 0, 0, start, start, now, update_ns=update_ns)
+        self._wait_ns[Phase.SYNC] += now - start
+        self._keep(past, counts=True)
+
+    def _report(self, iteration: int, total: int, loss: float) -> None:
+        self._state.iteration, self._state.total = iteration, total
+        self._state.loss = loss if math.isfinite(loss) else None
+
+    def _should_stop(self) -> None:
+        self._send(encode(MessageType.STOP, self.plan is not None and self.plan.stop))
+
+    def _end(self) -> None:
+        self._leave()
+        self._state.ended = True
+
+    def _leave(self) -> None:
+        if self.port is not None:
+            self.port.leave()
+            self.port = None
+
+    # ---- the arbiter's side
+
+    @property
+    def wants_port(self) -> bool:
+        """Whether there is a worker to take part for, and a plan to take part in."""
+        return self.connection is not None and self.plan is not None and not self._state.ended
+
+    @property
+    def held(self) -> Turn:
+        """The turn that the worker holds; 0: none."""
+        return self._held.turn if self._held is not None else Turn(0)
+
+    def port_opened(self, port: ArbiterPort) -> None:
+        """The arbiter knows the worker now; tell it what the worker waits for."""
+        self.port = port
+        if self._pending is not None:
+            port.acquire(self._pending.number, self._pending.phase)
+
+    def drop_port(self) -> None:
+        """There is no arbiter for the moment, or another one."""
+        port, self.port = self.port, None
+        if port is not None:
+            self._port_lost_ns = time.monotonic_ns()
+            port.close()
+
+    def set_plan(self, plan: NodePlan) -> None:
+        """A new plan is in force."""
+        self.plan = plan
+        self._state.plan_generation = plan.generation
+        if self.port is not None:
+            self.port.set_plan(plan)
+
+    def granted(self, number: int, turn: Turn, epoch: int, secondary: bool) -> None:
+        """Pass a grant on, unless it is outdated."""
+        if epoch < self._current_epoch():
+            return
+        request = self._pending
+        if request is None or request.number != number:
+            if self.port is not None:
+                self.port.release(turn)
+            return
+        self._start(request, turn, epoch, _SECONDARY if secondary else 0, counts=True)
+
+    def revoked(self, turn: Turn, at_ns: int) -> None:
+        """The lease of a turn has ended."""
+        held = self._held
+        if held is not None and held.turn == turn:
+            self._send(encode(MessageType.REVOKED, turn))
+            self._metrics.revoked.inc()
+            self._state.revoked_turns += 1
+            self._finish(held, at_ns, 0, "Lease")
+
+    def look_after_request(self, now_ns: int) -> None:
+        """Answer a pending request where nobody else will; else tell the worker that it waits."""
+        request = self._pending
+        if request is None:
+            return
+        measured_only = self.plan is not None and self.plan.permits == "None"
+        if measured_only:
+            nobody_answers = True
+        elif self.plan is None:
+            nobody_answers = now_ns - self._started_ns > NO_PLAN_NANOSECONDS
+        else:
+            nobody_answers = (
+                self.port is None and now_ns - self._port_lost_ns > NO_ARBITER_NANOSECONDS
+            )
+        if nobody_answers:
+            if not measured_only:
+                self._metrics.uncoordinated.inc()
+            self._state.uncoordinated_turns += not measured_only
+            self._start(request, Turn(0), 0, _UNCOORDINATED, counts=measured_only)
+        elif now_ns - request.heard_ns > _WAIT_NANOSECONDS:
+            request.heard_ns = now_ns
+            self._send(encode(MessageType.WAIT))
+
+    # ---- what is known
+
+    def state(self) -> SidecarState:
+        """Return a copy of the state, for readers outside the lock."""
+        return self._state.model_copy(
+            update={
+                "doing": self._doing(),
+                "waiting_for": PHASE_NAMES[self._pending.phase] if self._pending else None,
+                "wait_seconds": {PHASE_NAMES[p]: ns / 1e9 for p, ns in self._wait_ns.items()},
+                "turns": {PHASE_NAMES[p]: count for p, count in self._counts.items()},
+                "profile": self.profile.typical(),
+            }
+        )
+
+    def _doing(self) -> str:
+        if self._pending is not None:
+            return "Waiting"
+        return PHASE_NAMES[self._held.phase] if self._held is not None else "Idle"
+
+    def _start(
+        self, request: _Request, turn: Turn, epoch: int, flags: int, *, counts: bool
+    ) -> None:
+        if self.plan is not None and self.plan.stop:
+            flags |= _STOP
+        start_ns = time.monotonic_ns()
+        self._send(encode(MessageType.GRANT, request.number, turn, epoch, flags))
+        self._pending = None
+        self._held = _Held(
+            turn,
+            request.phase,
+            request.iteration,
+            request.since_ns,
+            start_ns,
+            epoch,
+            flags & _SECONDARY != 0,
+            counts,
+        )
+
+    def _finish(self, held: _Held, end_ns: int, bytes_moved: int, ended_by: EndedBy) -> None:
+        self._held = None
+        self._account(held, end_ns, bytes_moved, ended_by)
+
+    def _account(self, held: _Held, end_ns: int, bytes_moved: int, ended_by: EndedBy) -> None:
+        past = PastTurn(
+            held.phase,
+            held.iteration,
+            held.turn,
+            held.epoch,
+            held.requested_ns,
+            held.start_ns,
+            max(end_ns, held.start_ns),
+            bytes_moved,
+            secondary=held.secondary,
+            coordinated=held.turn != 0,
+            ended_by=ended_by,
+        )
+        self._wait_ns[held.phase] += held.start_ns - held.requested_ns
+        self._keep(past, counts=held.counts and ended_by == "Release")
+
+    def _keep(self, past: PastTurn, *, counts: bool) -> None:
+        self._counts[past.phase] += 1
+        self.ring.append(past)
+        if counts:
+            self.profile.add(past)
+        self._metrics.observe(past)
+
+    def _send(self, frame: bytes) -> None:
+        if self.connection is None:
+            return
+        try:
+            self.connection.send(frame, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        except OSError:
+            # It reads no more, or is gone; its thread finds out and cleans up.
+            with contextlib.suppress(OSError):
+                self.connection.shutdown(socket.SHUT_RDWR)
