@@ -36,8 +36,14 @@ def render(folder: Path) -> Report:
     """
     folders = comparison_folders(folder)
     if not folders:
-        return _render_run(read_run(folder))[0]
-    runs = {mode: read_run(path) for mode, path in folders.items()}
+        run = read_run(folder)
+        if not _has_turns(run):
+            jobs = folder / "jobs"
+            raise ReportError(f"{folder} recorded no turn of any job: its logs are in {jobs}")
+        return _render_run(run)[0]
+    runs = {mode: run for mode, path in folders.items() if _has_turns(run := read_run(path))}
+    if not runs:
+        raise ReportError(f"no run in {folder} recorded a turn of any job: their logs tell why")
     timelines = {mode: _render_run(run)[1] for mode, run in runs.items()}
     summary = compare(runs)
     picture = folder / "comparison.png"
@@ -46,12 +52,12 @@ def render(folder: Path) -> Report:
     return Report(summary=summary, table=comparison_table(summary), files=files)
 
 
+def _has_turns(run: Run) -> bool:
+    return any(worker.turns for job in run.jobs for worker in job.workers)
+
+
 def _render_run(run: Run) -> tuple[Report, Timeline]:
     summary, timeline = summarise(run), build_timeline(run)
-    if not any(row.segments for row in timeline.rows):
-        raise ReportError(
-            f"{run.folder} recorded no turn of any job: its logs are in {run.folder / 'jobs'}"
-        )
     picture, page, trace = (
         run.folder / name for name in ("timeline.png", "timeline.html", "trace.json")
     )

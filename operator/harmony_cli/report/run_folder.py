@@ -13,6 +13,7 @@ import pydantic
 
 from harmony_api.sidecar_state import TurnRecord
 from harmony_cli import run_record
+from harmony_cli.report.intervals import Interval
 from harmony_cli.run_record import JobRecord, Mode, RunRecord
 
 Line = TypeVar("Line", bound=pydantic.BaseModel)
@@ -43,6 +44,17 @@ class WorkerRun:
     losses: tuple[LossRecord, ...]
     """By iteration; of an iteration that was replayed, the last."""
 
+    def iteration_starts(self) -> list[int]:
+        """Return when each iteration first computed, in ns; of a replayed one, the last time."""
+        starts: dict[int, int] = {}
+        previous = None
+        for turn in self.turns:
+            if turn.phase == "COMP":
+                if turn.iteration != previous:
+                    starts[turn.iteration] = turn.start_ns
+                previous = turn.iteration
+        return sorted(starts.values())
+
 
 @dataclass(frozen=True)
 class JobRun:
@@ -50,6 +62,13 @@ class JobRun:
 
     name: str
     workers: tuple[WorkerRun, ...]
+
+    def span(self) -> Interval | None:
+        """Return the start of the first turn and the end of its last, over all workers."""
+        turns = [turn for worker in self.workers for turn in worker.turns]
+        if not turns:
+            return None
+        return min(turn.start_ns for turn in turns), max(turn.end_ns for turn in turns)
 
 
 @dataclass(frozen=True)
@@ -86,7 +105,7 @@ def comparison_folders(folder: Path) -> dict[Mode, Path]:
     """Return the runs inside a comparison folder, by mode; none where it is no comparison."""
     if (folder / run_record.FILE_NAME).exists():
         return {}
-    return {mode: folder / mode for mode in MODES if (folder / mode).is_dir()}
+    return {m: folder / m for m in MODES if (folder / m / run_record.FILE_NAME).exists()}
 
 
 def _read_job(folder: Path, job: JobRecord, notes: list[str]) -> JobRun:

@@ -22,7 +22,7 @@ def run_table(summary: RunSummary) -> RenderableType:
     """Return the table of one run's jobs, and sentences on its machine, groups and notes."""
     table = _table(
         f"{summary.name}: {summary.mode}, {summary.makespan_seconds:.1f} s of training",
-        ["job", "iterations", "time", "each", "COMP", "NET", "SYNC", "waits", "loss"],
+        ["job", "done", "time", "each", "COMP", "NET", "SYNC", "waits", "loss"],
     )
     for job in summary.jobs:
         table.add_row(
@@ -109,7 +109,7 @@ def _machine_sentences(summary: RunSummary) -> list[str]:
         + (f", with {excesses} times too many permits" if excesses else "")
     )
     sentences += [
-        f"{' and '.join(group.jobs)} on {', '.join(group.slots)}: cycle of "
+        f"{', '.join(group.jobs)} on {', '.join(group.slots)}: cycle of "
         f"{_cycle(group, measured=False)} predicted, {_cycle(group, measured=True)} measured"
         for group in summary.groups
     ]
@@ -135,7 +135,7 @@ def _table(title: str, columns: Sequence[str]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     table.padding = (0, 1, 0, 0)
     for index, name in enumerate(columns):
-        table.add_column(name, justify="right" if index else "left")
+        table.add_column(name, justify="right" if index else "left", overflow="fold")
     return table
 
 
@@ -170,7 +170,9 @@ def _seconds(seconds: float | None) -> str:
 
 
 def _milliseconds(seconds: float | None) -> str:
-    return UNKNOWN if seconds is None else f"{seconds * 1e3:.1f} ms"
+    if seconds is None:
+        return UNKNOWN
+    return f"{seconds * 1e3:.0f} ms" if seconds >= 0.1 else f"{seconds * 1e3:.1f} ms"
 
 
 def _factor(factor: float | None) -> str:

@@ -14,10 +14,8 @@ from typing import Final, Literal
 from harmony_api.sidecar_state import TurnRecord
 from harmony_cli.report.figures import (
     compute_turns_by_device,
-    iteration_starts,
     network_interval,
     shared_window,
-    training_span,
 )
 from harmony_cli.report.intervals import Interval, covered
 from harmony_cli.report.run_folder import Run
@@ -171,7 +169,7 @@ def _pieces(turn: TurnRecord) -> Iterator[tuple[Kind, int, int]]:
 
 
 def _window(run: Run) -> Interval:
-    spans = [span for job in run.jobs if (span := training_span(job))]
+    spans = [span for job in run.jobs if (span := job.span())]
     shared = shared_window(spans)
     if not shared:
         return 0, 1
@@ -180,7 +178,7 @@ def _window(run: Run) -> Interval:
         statistics.median(after - before for before, after in pairwise(starts))
         for job in run.jobs
         for worker in job.workers
-        if len(starts := [s for s in iteration_starts(worker) if low <= s < high]) > 1
+        if len(starts := [s for s in worker.iteration_starts() if low <= s < high]) > 1
     ]
     length = min(WINDOW_CYCLES * max(steps, default=high - low), high - low)
     start = round((low + high - length) / 2)

@@ -7,7 +7,7 @@ import plotly.graph_objects
 from harmony_cli.report.intervals import Interval
 from harmony_cli.report.timeline import PHASE_COLOURS, Row, Segment, Timeline, visible
 
-MOST_SEGMENTS = 20_000
+MOST_SEGMENTS = 10_000
 """A browser draws this many bars at ease; of a longer run the middle is kept."""
 ROW_PIXELS = 34
 

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from harmony_api.sidecar_state import TurnRecord
 from harmony_cli.report.bound import Load, bound_seconds, cycle_bound_seconds
-from harmony_cli.report.figures import cycle_seconds, profile, summarise
+from harmony_cli.report.figures import summarise
+from harmony_cli.report.groups import cycle_seconds
+from harmony_cli.report.measured_profile import measured_profile
 from harmony_cli.report.run_folder import JobRun, Run, WorkerRun, read_run
 from harmony_cli.run_record import (
     GroupRecord,
@@ -247,7 +249,7 @@ def test_a_profile_leaves_out_waiting_and_transfers_that_shared_the_link() -> No
             turn("COMP", at + 200, at + 250, **waited),
             turn("PUSH", at + 300, at + 330, bytes=4096, **waited),
         ]
-    measured = profile(JobRun("a", (WorkerRun(0, tuple(turns), ()),)), "cpu")
+    measured = measured_profile(JobRun("a", (WorkerRun(0, tuple(turns), ()),)), "cpu")
     assert measured is not None
     assert measured.iterations == 17
     assert measured.compute_microseconds == 50_000

@@ -94,7 +94,7 @@ def test_the_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
 
 
 def test_a_long_run_keeps_its_middle_in_the_page_and_says_so(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", tuple(replace(job, iterations=3000) for job in PAIR))
+    folder = write_run(tmp_path / "run", tuple(replace(job, iterations=1000) for job in PAIR))
     page = (render(folder).files[1]).read_text()
     assert "the middle" in page
 
@@ -122,6 +122,17 @@ def test_the_command_renders_a_comparison_and_each_of_its_runs(tmp_path: Path) -
     assert (tmp_path / "comparison.png").exists()
     assert (tmp_path / "naive" / "timeline.html").exists()
     ComparisonSummary.model_validate_json((tmp_path / "summary.json").read_text())
+
+
+def test_a_comparison_that_was_interrupted_is_reported_as_far_as_it_came(tmp_path: Path) -> None:
+    write_comparison(tmp_path)
+    (tmp_path / "shared" / "run.json").unlink()
+    for path in (tmp_path / "naive").rglob("turns-*.jsonl"):
+        path.unlink()
+    summary = render(tmp_path).summary
+    assert isinstance(summary, ComparisonSummary)
+    assert [run.mode for run in summary.runs] == ["dedicated"]
+    assert summary.speedup_over_dedicated is None
 
 
 def test_the_command_fails_clearly_where_there_is_no_run(tmp_path: Path) -> None:
