@@ -1,0 +1,92 @@
+"""Whether jobs may share slots, and what they would gain: the judgement of one group.
+
+A group is allowed when nobody in it is Exclusive or was separated from another, it has at most
+four members, its memory fits, every member stays within its slowdown limit, and together they
+are faster than in turn. While a member has not been measured and gave no hint, nothing can be
+predicted: it shares with one other at most, as a probe, because under permits its phases can
+be measured while it shares.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from harmony_planner import memory
+from harmony_planner.arrangement import Arrangement, arrange
+from harmony_planner.performance import Link, is_usable
+from harmony_planner.snapshot import Job, Slot
+
+LARGEST_GROUP: Final = 4
+LARGEST_PROBE: Final = 2
+WORTHWHILE_GAIN: Final = 0.05
+"""Of total speed: what a change of groups must bring, since it costs restarts of workers."""
+_PROBE_SPEED: Final = 1.25
+"""Expected of a group about which nothing is known, relative to one job at a time."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is known about some jobs on some slots."""
+
+    refusal: str | None
+    """Why they may not share; None where they may."""
+    speed: float
+    """Total speed, each member's against its own alone; meaningful where they may share."""
+    arrangement: Arrangement | None = None
+    """None for a probe, and where the jobs may not share."""
+
+
+def judge(
+    jobs: Sequence[Job], slots: Sequence[Slot], link: Link, *, correction_factor: float = 1.0
+) -> Judgement:
+    """Judge jobs that would share slots; job j uses the first `j.workers` of them."""
+    refusal = _refusal(jobs, slots)
+    if refusal is not None:
+        return Judgement(refusal, 0.0)
+    if not all(is_usable(job.profile) for job in jobs):
+        return Judgement(None, 1.0 if len(jobs) == 1 else _PROBE_SPEED)
+    busiest = Counter(slot.node for slot in slots).most_common(1)[0][0]
+    workers = {
+        job.name: max(1, sum(slot.node == busiest for slot in slots[: job.workers])) for job in jobs
+    }
+    arrangement = arrange(jobs, link, workers=workers, correction_factor=correction_factor)
+    refusal = None if len(jobs) == 1 else _too_slow(jobs, arrangement)
+    return Judgement(refusal, arrangement.prediction.speedup, arrangement)
+
+
+def _refusal(jobs: Sequence[Job], slots: Sequence[Slot]) -> str | None:
+    """Return the rule that forbids the group, whatever its speed."""
+    names = {job.name for job in jobs}
+    if len(jobs) > 1:
+        for job in jobs:
+            if job.policy == "Exclusive":
+                return f"{job.name} is Exclusive"
+            if apart := sorted(names & job.separated_from):
+                return f"{job.name} was slower with {apart[0]} than in turn"
+        if len(jobs) > LARGEST_GROUP:
+            return f"a group has at most {LARGEST_GROUP} members"
+        unknown = [job.name for job in jobs if not is_usable(job.profile)]
+        if unknown and len(jobs) > LARGEST_PROBE:
+            return f"{unknown[0]} is not measured yet, and is so with one other at most"
+    for position, slot in enumerate(slots):
+        why = memory.why_it_does_not_fit([job for job in jobs if job.workers > position], slot)
+        if why is not None:
+            return why
+    return None
+
+
+def _too_slow(jobs: Sequence[Job], arrangement: Arrangement) -> str | None:
+    """Return what forbids the group because of its predicted speed."""
+    prediction = arrangement.prediction
+    for job in jobs:
+        slowdown = round(prediction.slowdown_percent[job.name])
+        if slowdown > job.max_slowdown_percent:
+            return (
+                f"{job.name} would be {slowdown} % slower than alone, "
+                f"its limit is {job.max_slowdown_percent} %"
+            )
+    if prediction.speedup <= 1:
+        names = " and ".join(job.name for job in jobs)
+        return f"{names} are predicted to be no faster together than in turn"
+    return None

@@ -1,0 +1,58 @@
+"""Why a job is where it is, or waits, in one sentence with its figures.
+
+A plan that nobody can follow is not trusted; the sentences are part of the plan, and show up
+in the command line, in the run's record, and in conditions and events on a cluster.
+"""
+
+from collections.abc import Sequence
+
+from harmony_planner.arrangement import Arrangement
+from harmony_planner.snapshot import Job, Slot
+
+
+def names(items: Sequence[str]) -> str:
+    """Return names as in a sentence: `a`, `a and b`, `a, b and c`."""
+    *first, last = items
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def member_reason(
+    job: Job, together: Sequence[Job], slots: Sequence[Slot], arrangement: Arrangement | None
+) -> str:
+    """Say why a job is in a group with these jobs (itself included)."""
+    where = names([slot.name for slot in slots])
+    others = [other.name for other in together if other.name != job.name]
+    if not others:
+        why = "it is Exclusive" if job.policy == "Exclusive" else "nobody shares it now"
+        return f"alone on {where}: {why}"
+    sharing = f"shares {where} with {names(others)}"
+    if arrangement is None:
+        return f"{sharing} as a probe: its phases are measured while it shares"
+    prediction = arrangement.prediction
+    basis = "predicted"
+    if any(other.profile is not None and not other.profile.iterations for other in together):
+        basis = "predicted from hints"
+    sentence = (
+        f"{sharing}: {basis} cycle {milliseconds(prediction.cycle_seconds)} for "
+        f"{milliseconds(prediction.serial_seconds)} in turn, "
+        f"{prediction.slowdown_percent[job.name]:.0f} % slower than alone"
+    )
+    rounds = arrangement.rounds[job.name]
+    return f"{sentence}, {rounds} iterations per cycle" if rounds > 1 else sentence
+
+
+def waiting_reason(job: Job, slots: Sequence[Slot], refusals: Sequence[str]) -> str:
+    """Say why a job waits; `refusals` are those of the places that it could have had."""
+    suitable = sum(slot.gpus >= job.gpus_per_worker for slot in slots)
+    kind = f"slots with {job.gpus_per_worker} GPUs" if job.gpus_per_worker else "slots"
+    if suitable < job.workers:
+        return f"needs {job.workers} {kind}, there are {suitable}"
+    if not refusals:
+        return f"waits until {job.workers} of {suitable} {kind} have room for it"
+    return f"waits for a slot: {'; '.join(dict.fromkeys(refusals))}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Return a time as people read it: `212 ms`, `3.2 ms`."""
+    value = 1000 * seconds
+    return f"{value:.0f} ms" if value >= 10 else f"{value:.2g} ms"
