@@ -7,6 +7,7 @@ in the command line, in the run's record, and in conditions and events on a clus
 from collections.abc import Sequence
 
 from harmony_planner.arrangement import Arrangement
+from harmony_planner.memory import why_it_does_not_fit
 from harmony_planner.snapshot import Job, Slot
 
 
@@ -43,12 +44,15 @@ def member_reason(
 
 def waiting_reason(job: Job, slots: Sequence[Slot], refusals: Sequence[str]) -> str:
     """Say why a job waits; `refusals` are those of the places that it could have had."""
-    suitable = sum(slot.gpus >= job.gpus_per_worker for slot in slots)
-    kind = f"slots with {job.gpus_per_worker} GPUs" if job.gpus_per_worker else "slots"
-    if suitable < job.workers:
-        return f"needs {job.workers} {kind}, there are {suitable}"
+    with_gpus = [slot for slot in slots if slot.gpus >= job.gpus_per_worker]
+    if len(with_gpus) < job.workers:
+        kind = f"slots with {job.gpus_per_worker} GPUs" if job.gpus_per_worker else "slots"
+        return f"needs {job.workers} {kind}, there are {len(with_gpus)}"
+    too_small = [why for slot in with_gpus if (why := why_it_does_not_fit([job], slot))]
+    if len(with_gpus) - len(too_small) < job.workers:
+        return too_small[0]
     if not refusals:
-        return f"waits until {job.workers} of {suitable} {kind} have room for it"
+        return f"waits until {job.workers} of {len(slots)} slots are free"
     return f"waits for a slot: {'; '.join(dict.fromkeys(refusals))}"
 
 
