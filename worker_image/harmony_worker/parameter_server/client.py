@@ -1,46 +1,60 @@
-"""A worker's side of the parameter servers: connect, SYNC, PULL, PUSH.
+"""A worker's side of the parameter servers: agree where to start, then SYNC, PULL, PUSH.
 
-The methods below are the whole interface; transfers run on one thread per server, pinned to
-HARMONY_TRANSFER_CPUS, so that the compute cores stay with the model.
+Transfers run on one thread per server, pinned to the transfer cores, so that the compute cores
+stay with the model. All servers are asked at once; the first that cannot go on ends the
+requests to the others, so that nobody waits on a server for peers that wait for this worker.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import torch
 
-from harmony_worker.parameter_server.tables import SparseTable
+from harmony_worker.parameter_server import wire
+from harmony_worker.parameter_server.layout import DenseTensor, dtype_name, plan_layout
+from harmony_worker.parameter_server.link import (
+    Link,
+    ReplacedError,
+    RolledBackError,
+    ServerLostError,
+    ServerRefusedError,
+)
+from harmony_worker.parameter_server.optimizers import (
+    ELEMENTWISE,
+    check_dense,
+    check_sparse,
+    hyperparameters_of,
+)
+from harmony_worker.parameter_server.shard import ShardPlan
+from harmony_worker.parameter_server.staging import Staging
+from harmony_worker.parameter_server.tables import SparseTable, row_range
+from harmony_worker.parameter_server.wire import NONE, Header, Kind, TransferGate
 
+__all__ = [
+    "ParameterServerClient",
+    "Pulled",
+    "ReplacedError",
+    "ResumePoint",
+    "RolledBackError",
+    "ServerLostError",
+    "ServerRefusedError",
+    "Synced",
+    "TransferGate",
+]
 
-class TransferGate(Protocol):
-    """A NET permit, as far as the data plane needs it (see harmony_worker.permits.Grant)."""
+POLL_SECONDS: Final = 0.02
+"""Between two looks at whether the chief has initialised every server."""
 
-    @property
-    def chunked(self) -> bool:
-        """Whether to move small pieces now; may become False in the middle of a transfer."""
-
-    def before_chunk(self) -> None:
-        """Return when the next piece may move."""
-
-    def moved(self) -> None:
-        """A piece has moved."""
-
-
-class RolledBackError(Exception):
-    """The servers are at another point in time than this process: start it again in place."""
-
-
-class ReplacedError(Exception):
-    """A newer process with the same worker index has taken this worker's place."""
-
-
-class ServerLostError(ConnectionError):
-    """A server did not come back within the bound."""
-
-
-class ServerRefusedError(Exception):
-    """A server answered with an error; the message is the server's."""
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -60,7 +74,7 @@ class Synced:
     waited_ns: int
     """How long the call took."""
     update_ns: int
-    """The update within it, of the slowest server."""
+    """The last update before it, on the slowest server."""
     stop_at: int | None
     """Stop before running this iteration; None: go on."""
 
@@ -82,6 +96,10 @@ class ParameterServerClient:
     data moves into one flat buffer (`param.data` becomes a view of it), with their present
     values. `optimizer` only carries the param groups and is never stepped: its groups are
     read again at each push of the chief (worker 0), so that schedulers work.
+
+    Methods raise RolledBackError when this process must start again in place, ReplacedError
+    when it must end, ServerLostError when a server stays away, ServerRefusedError with the
+    server's reason. One thread at a time.
     """
 
     def __init__(
@@ -97,22 +115,160 @@ class ParameterServerClient:
         tables: Sequence[SparseTable] = (),
         staleness: int = 0,
         transfer_cpus: frozenset[int] = frozenset(),
-    ) -> None: ...
+    ) -> None:
+        """Plan the layout; raises UnsupportedOptimizerError. Connects to nobody yet."""
+        self._worker = worker
+        self._optimizer = optimizer
+        self._tables = tuple(tables)
+        name = optimizer_class.__name__
+        check_dense(name)
+        for table in self._tables:
+            check_sparse(table.name, table.optimizer, table.hyperparameters)
+        trained = _trained(parameters, optimizer)
+        self._layout = plan_layout(
+            [tensor for tensor, _ in trained], len(servers), elementwise=name in ELEMENTWISE
+        )
+        self._staging = Staging(
+            self._layout, {tensor.name: parameter for tensor, parameter in trained}
+        )
+        process = secrets.randbits(63)
+        self._links = [
+            Link(
+                address,
+                {
+                    "job": job,
+                    "worker": worker,
+                    "workers": workers,
+                    "process": process,
+                    "staleness": staleness,
+                    "plan": ShardPlan(
+                        part=part,
+                        optimizer=name,
+                        groups=tuple(hyperparameters_of(group) for group in optimizer.param_groups),
+                        tables=self._tables,
+                        server=server,
+                        servers=len(servers),
+                    ).to_json(),
+                },
+            )
+            for server, (address, part) in enumerate(zip(servers, self._layout.parts, strict=True))
+        ]
+        self._threads = ThreadPoolExecutor(
+            len(servers), "transfer", initializer=_pin, initargs=(transfer_cpus,)
+        )
+        self._completed = 0
+        self._snapshot_at = NONE
+        self._stop_at: int | None = None
+        self._sent_settings: dict[str, Any] | None = None
 
     def initialise(self) -> ResumePoint:
         """Connect to every server and agree where to start.
 
-        The chief's present values initialise a fresh job; the other workers wait for it.
+        In a fresh job the chief's present values go to the servers, and the other workers
+        wait for that. Where a server has lost its state, the chief takes all of them back to
+        the newest snapshot that they have in common, or to the start.
         """
+        while True:
+            statuses = self._on_all(lambda _, link: link.status())
+            generations = {int(status["generation"]) for status in statuses}
+            if len(generations) == 1 and 0 not in generations:
+                break
+            if self._worker == 0:
+                self._lead(statuses, max(time.time_ns(), max(generations) + 1))
+            else:
+                time.sleep(POLL_SECONDS)
+        for link in self._links:
+            link.generation = int(statuses[0]["generation"])
+        self._completed = min(int(status["pushed"]) for status in statuses)
+        return ResumePoint(self._completed, self._links[0].request(self._worker_state))
+
+    def _lead(self, statuses: Sequence[Mapping[str, Any]], generation: int) -> None:
+        common = set.intersection(*(set(status["snapshots"]) for status in statuses))
+
+        def lead(server: int, link: Link) -> None:
+            def send(connection: socket.socket) -> None:
+                if common:
+                    header = Header(Kind.RESTORE, generation=generation, iteration=max(common))
+                    wire.send_message(connection, header)
+                else:
+                    header = Header(Kind.INITIAL, generation=generation)
+                    values = self._staging.parameter_bytes(self._layout.parts[server])
+                    wire.send_message(connection, header, payload=[values])
+                link.answer(connection)
+
+            # A snapshot that turns out to be damaged is no longer offered at the next look.
+            with contextlib.suppress(RolledBackError):
+                link.request(send)
+
+        self._on_all(lead)
+
+    def _worker_state(self, connection: socket.socket) -> bytes:
+        answer = self._links[0].ask(connection, Header(Kind.RESUME, iteration=self._completed))
+        if answer.payload_bytes > wire.MAX_STATE_BYTES:
+            raise wire.WireError(f"a worker state of {answer.payload_bytes} bytes")
+        return wire.receive_bytes(connection, answer.payload_bytes)
 
     def sync(self, iteration: int) -> Synced:
         """Commit the push of the iteration before, wait until the servers are at `iteration`."""
+        begin = time.monotonic_ns()
+        header = Header(Kind.SYNC, iteration=iteration, snapshot_at=self._snapshot_at)
+
+        def commit(_: int, link: Link) -> tuple[Header, int]:
+            def ask(connection: socket.socket) -> tuple[Header, int]:
+                answer = link.ask(connection, header)
+                meta = wire.receive_bytes(connection, wire.UPDATE_NS.size)
+                return answer, wire.UPDATE_NS.unpack(meta)[0]
+
+            return link.request(ask)
+
+        answers = self._on_all(commit)
+        leader = answers[0][0]
+        self._snapshot_at = leader.snapshot_at
+        if leader.stop_at != NONE:
+            self._stop_at = leader.stop_at
+        update_ns = max(update_ns for _, update_ns in answers)
+        return Synced(time.monotonic_ns() - begin, update_ns, self._stop_at)
 
     def pull(self, gate: TransferGate, rows: Mapping[str, torch.Tensor] | None = None) -> Pulled:
         """Bring the parameters into the flat buffer, and rows (unique int64 ids) by table.
 
-        For a model on a device, `staging.load()` then moves them there.
+        For a model on a device, `load` then moves them there.
         """
+        wanted = rows or {}
+        values = {
+            table.name: torch.empty(len(wanted[table.name]), table.columns)
+            for table in self._tables
+            if table.name in wanted
+        }
+
+        def fetch(server: int, link: Link) -> int:
+            target = self._staging.parameter_bytes(self._layout.parts[server])
+            moved = link.request(lambda connection: self._pull_part(connection, link, target, gate))
+            for index, table in enumerate(self._tables):
+                if table.name not in wanted:
+                    continue
+                held = row_range(table.rows, server, len(self._links))
+                ids = wanted[table.name]
+                here = ((ids >= held.start) & (ids < held.stop)).nonzero().view(-1)
+                fetched = torch.empty(len(here), table.columns)
+                moved += link.request(partial(_pull_rows, link, index, ids[here], fetched, gate))
+                values[table.name][here] = fetched
+            return moved
+
+        return Pulled(sum(self._on_all(fetch, transfer=True)), values)
+
+    def _pull_part(
+        self, connection: socket.socket, link: Link, target: memoryview, gate: TransferGate
+    ) -> int:
+        position = 0
+        while position < target.nbytes:
+            rest = target.nbytes - position
+            count = min(rest, wire.piece_bytes(gate, self._layout.bytes)) if gate.chunked else rest
+            gate.before_chunk()
+            link.ask(connection, Header(Kind.PULL), wire.RANGE.pack(position, count))
+            wire.receive_into(connection, target[position : position + count], gate)
+            position += count
+        return position
 
     def push(
         self,
@@ -125,18 +281,143 @@ class ParameterServerClient:
     ) -> int:
         """Send each parameter's `.grad` (None counts as zeros) and return the bytes moved.
 
-        `rows`: by table, unique int64 ids and their gradients, shape (rows, columns). Returns
-        when every server has the bytes. The update happens after the next `sync`.
+        `rows`: by table, unique int64 ids and their gradients, shape (rows, columns).
+        `worker_state` is what a successor gets when it resumes after this iteration. With
+        `stop_requested` the servers name an iteration before which all workers stop. Returns
+        when every server has the bytes; the update happens at the next `sync`.
         """
+        gradients = self._staging.gradient_bytes()
+        settings = self._changed_settings()
+        header = Header(
+            Kind.PUSH,
+            flags=wire.Flags.STOP if stop_requested else wire.Flags.NONE,
+            generation=self._links[0].generation,
+            iteration=iteration,
+            snapshot_at=self._snapshot_at,
+        )
+
+        def send(server: int, link: Link) -> int:
+            meta: dict[str, Any] = dict(settings)
+            payload = list(gradients[server])
+            if server == 0 and worker_state:
+                meta["state"] = len(worker_state)
+                payload.append(memoryview(worker_state))
+            if self._tables:
+                pieces = [self._rows_for(table, server, rows or {}) for table in self._tables]
+                meta["rows"] = [len(ids) for ids, _ in pieces]
+                payload += [wire.bytes_of(tensor) for piece in pieces for tensor in piece]
+            encoded = json.dumps(meta).encode() if meta else b""
+
+            def transfer(connection: socket.socket) -> int:
+                moved = wire.send_message(connection, header, encoded, payload, gate)
+                link.answer(connection)
+                return moved
+
+            return link.request(transfer)
+
+        moved = sum(self._on_all(send, transfer=True))
+        self._completed = iteration + 1
+        return moved
+
+    def _changed_settings(self) -> dict[str, Any]:
+        if self._worker != 0:
+            return {}
+        settings = {
+            "groups": [hyperparameters_of(group) for group in self._optimizer.param_groups],
+            "tables": [hyperparameters_of(table.hyperparameters) for table in self._tables],
+        }
+        if settings == self._sent_settings:
+            return {}
+        self._sent_settings = settings
+        return settings
+
+    def _rows_for(
+        self,
+        table: SparseTable,
+        server: int,
+        rows: Mapping[str, tuple[torch.Tensor, torch.Tensor]],
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if table.name not in rows:
+            return torch.empty(0, dtype=torch.int64), torch.empty(0, table.columns)
+        ids, gradients = rows[table.name]
+        held = row_range(table.rows, server, len(self._links))
+        here = (ids >= held.start) & (ids < held.stop)
+        return ids[here], gradients[here].contiguous()
 
     def load(self) -> None:
         """Device models: copy the pulled parameters to the device (nothing to do on a CPU)."""
+        self._staging.load()
 
     def store(self) -> None:
         """Device models: copy the gradients to host memory (nothing to do on a CPU)."""
+        self._staging.store()
 
     def finished(self) -> None:
         """Commit the last push and tell the servers that this worker is done for good."""
+        header = Header(Kind.FINISHED, iteration=self._completed, snapshot_at=self._snapshot_at)
+        self._on_all(lambda _, link: link.request(lambda connection: link.ask(connection, header)))
 
     def close(self) -> None:
         """Close the connections; the servers keep everything for a successor."""
+        for link in self._links:
+            link.abort()
+        self._threads.shutdown()
+        for link in self._links:
+            link.close()
+
+    def _on_all(
+        self, action: Callable[[int, Link], Answer], *, transfer: bool = False
+    ) -> list[Answer]:
+        """Run the action on every link at once; the first error ends the others and is raised."""
+        if len(self._links) == 1 and not transfer:
+            return [action(0, self._links[0])]
+        futures = [
+            self._threads.submit(action, server, link) for server, link in enumerate(self._links)
+        ]
+        done, pending = wait(futures, return_when=FIRST_EXCEPTION)
+        if pending:
+            for link in self._links:
+                link.abort()
+            wait(pending)
+        for future in sorted(done, key=futures.index):
+            future.result()
+        return [future.result() for future in futures]
+
+
+def _trained(
+    parameters: Mapping[str, torch.nn.Parameter], optimizer: torch.optim.Optimizer
+) -> list[tuple[DenseTensor, torch.nn.Parameter]]:
+    groups = {
+        id(parameter): index
+        for index, group in enumerate(optimizer.param_groups)
+        for parameter in group["params"]
+    }
+    return [
+        (
+            DenseTensor(name, tuple(p.shape), dtype_name(p.dtype), groups[id(p)]),
+            p,
+        )
+        for name, p in parameters.items()
+        if p.requires_grad and id(p) in groups
+    ]
+
+
+def _pull_rows(
+    link: Link,
+    table: int,
+    ids: torch.Tensor,
+    into: torch.Tensor,
+    gate: TransferGate,
+    connection: socket.socket,
+) -> int:
+    gate.before_chunk()
+    header = Header(Kind.ROWS, generation=link.generation)
+    wire.send_message(connection, header, wire.TABLE.pack(table), [wire.bytes_of(ids)])
+    link.answer(connection)
+    wire.receive_into(connection, wire.bytes_of(into), gate)
+    return ids.nbytes + into.nbytes
+
+
+def _pin(cpus: frozenset[int]) -> None:
+    if cpus:
+        os.sched_setaffinity(0, cpus)

@@ -11,6 +11,7 @@ other gets whole tensors only.
 """
 
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -75,9 +76,14 @@ class Segment:
         return math.prod(self.shape)
 
     @property
+    def element_bytes(self) -> int:
+        """Bytes of one element."""
+        return dtype_named(self.dtype).itemsize
+
+    @property
     def bytes(self) -> int:
         """Bytes of the segment, padding excluded."""
-        return self.elements * dtype_named(self.dtype).itemsize
+        return self.elements * self.element_bytes
 
 
 @dataclass(frozen=True)
@@ -151,16 +157,14 @@ def plan_layout(tensors: Sequence[DenseTensor], servers: int, *, elementwise: bo
         ideal = total * server // servers
         cuts.append(max(cuts[-1], _nearest_cut(tensors, offsets, total, ideal, elementwise)))
     cuts.append(total)
-    parts = tuple(
-        _part(tensors, offsets, begin, end) for begin, end in zip(cuts, cuts[1:], strict=False)
-    )
+    parts = tuple(_part(tensors, offsets, begin, end) for begin, end in itertools.pairwise(cuts))
     return Layout(tuple(tensors), tuple(offsets), parts)
 
 
 def fingerprint(value: object) -> str:
     """Return a short digest of JSON values: equal exactly when they are."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _aligned(size: int) -> int:

@@ -1,0 +1,135 @@
+"""The process of one parameter server: its socket, one thread per worker, and its end.
+
+A connection that sends anything but this protocol is closed with one line in the log; nobody
+else notices. The process ends with 0 when all workers are done, with 143 on SIGTERM, and with 1
+when an update failed, each time after a last snapshot where there is anything to save.
+"""
+
+import ipaddress
+import logging
+import queue
+import signal
+import socket
+import threading
+from typing import Final, Literal
+
+from harmony_worker.parameter_server import wire
+from harmony_worker.parameter_server.service import (
+    RefusedError,
+    Service,
+    Session,
+    SupersededError,
+    refuse,
+)
+from harmony_worker.parameter_server.snapshot_schedule import SnapshotSchedule
+from harmony_worker.parameter_server.wire import Header, Kind, WireError
+
+HELLO_SECONDS: Final = 10.0
+"""A connection that has not said hello by then is closed."""
+GOODBYE_SECONDS: Final = 5.0
+"""How long the workers get to close their connections at the end."""
+
+Ending = Literal["finished", "terminated", "failed"]
+EXIT_CODES: Final[dict[Ending, int]] = {"finished": 0, "terminated": 143, "failed": 1}
+
+log = logging.getLogger(__name__)
+
+
+def serve(job: str, server: int, address: str, workers: int, snapshots: SnapshotSchedule) -> int:
+    """Serve `job` on `address` (host:port) until it ends; returns the exit code.
+
+    Raises OSError when the address cannot be bound. Main thread only, for SIGTERM's sake.
+    """
+    endings: queue.SimpleQueue[Ending] = queue.SimpleQueue()
+    signal.signal(signal.SIGTERM, lambda *_: endings.put("terminated"))
+    service = Service(
+        job,
+        server,
+        workers,
+        snapshots,
+        on_all_finished=lambda: endings.put("finished"),
+        on_failure=lambda: endings.put("failed"),
+    )
+    with listen(address) as listener:
+        log.info("server %d of job %s listens on %s", server, job, address)
+        threads: set[threading.Thread] = set()
+        threading.Thread(target=_accept, args=(listener, service, threads), daemon=True).start()
+        ending = endings.get()
+        if ending == "finished":
+            for thread in list(threads):
+                thread.join(GOODBYE_SECONDS)
+    if ending != "failed":
+        service.snapshot_at_the_end()
+    log.info("server %d of job %s: %s", server, job, ending)
+    return EXIT_CODES[ending]
+
+
+def listen(address: str) -> socket.socket:
+    """Bind the port of `address`: on that interface if it is an IP address, else on all."""
+    host, _, port = address.rpartition(":")
+    host = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    try:
+        family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
+    except ValueError:
+        host, family = "", socket.AF_INET
+    return socket.create_server((host, int(port)), family=family, backlog=128)
+
+
+def _accept(listener: socket.socket, service: Service, threads: set[threading.Thread]) -> None:
+    while True:
+        try:
+            connection, peer = listener.accept()
+        except OSError:
+            return
+        thread = threading.Thread(
+            target=_converse,
+            args=(connection, f"{peer[0]}:{peer[1]}", service, threads),
+            daemon=True,
+        )
+        threads.add(thread)
+        thread.start()
+
+
+def _converse(
+    connection: socket.socket, peer: str, service: Service, threads: set[threading.Thread]
+) -> None:
+    session: Session | None = None
+    try:
+        with connection:
+            wire.tune(connection)
+            session = _greet(connection, service)
+            if session is None:
+                return
+            log.info("worker %d has connected from %s", session.worker, peer)
+            while True:
+                service.handle(session, wire.receive_header(connection))
+    except WireError as error:
+        log.warning("closed the connection from %s, which sent %s", peer, error)
+    except OSError as error:
+        if session is not None:
+            log.info("worker %d has left: %s", session.worker, error)
+    except Exception:
+        log.exception("closed the connection from %s", peer)
+    finally:
+        if session is not None:
+            session.left.set()
+        threads.discard(threading.current_thread())
+
+
+def _greet(connection: socket.socket, service: Service) -> Session | None:
+    connection.settimeout(HELLO_SECONDS)
+    header = wire.receive_header(connection, wire.MAX_HELLO_META_BYTES)
+    if header.kind != Kind.HELLO or header.payload_bytes:
+        raise WireError(f"a message of kind {header.kind} before HELLO")
+    hello = wire.receive_json(connection, header)
+    connection.settimeout(None)
+    try:
+        session = service.admit(connection, hello)
+    except RefusedError as error:
+        refuse(connection, str(error))
+        return None
+    except SupersededError:
+        wire.send_message(connection, Header(Kind.REPLACED))
+        return None
+    service.greet(session)
+    return session

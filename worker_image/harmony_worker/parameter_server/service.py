@@ -1,0 +1,463 @@
+"""What a server answers: the messages of one job's workers, applied to its shard.
+
+One lock guards the rounds and every change of the shard; bytes move without it. A pull needs
+none, since no update runs between the answer to a worker's SYNC and its commit (with bounded
+staleness it may see a neighbour's update half done, which that contract allows).
+"""
+
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from harmony_worker.parameter_server import wire
+from harmony_worker.parameter_server.optimizers import UnsupportedOptimizerError
+from harmony_worker.parameter_server.rounds import Rounds, RoundsError, Update
+from harmony_worker.parameter_server.shard import Shard, ShardPlan
+from harmony_worker.parameter_server.snapshot_schedule import SnapshotSchedule
+from harmony_worker.parameter_server.snapshots import SnapshotError
+from harmony_worker.parameter_server.wire import NONE, Header, Kind, WireError
+
+log = logging.getLogger(__name__)
+
+
+class RefusedError(Exception):
+    """The request cannot be granted; the message goes to the worker."""
+
+
+class RolledBackError(Exception):
+    """The worker speaks of another generation than the server's."""
+
+
+class SupersededError(Exception):
+    """A newer connection of the same worker has replaced this one."""
+
+
+class Session:
+    """One worker's connection."""
+
+    def __init__(self, connection: socket.socket, worker: int, process: int) -> None:
+        self.connection = connection
+        self.worker = worker
+        self.process = process
+        """Random number of the worker's process."""
+        self.superseded = False
+        self.left = threading.Event()
+
+    def supersede(self) -> None:
+        """End the connection, whatever its thread is doing with it."""
+        self.superseded = True
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+
+Settings = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+"""Hyperparameters of the param groups, and of the tables."""
+
+
+@dataclass(frozen=True)
+class _PushExtras:
+    """What a push brings beside the gradients, from its meta block."""
+
+    state_bytes: int
+    row_counts: tuple[int, ...]
+    settings: Settings | None
+
+    @staticmethod
+    def read(meta: Mapping[str, Any], shard: Shard) -> "_PushExtras":
+        """Check the meta block against what the shard holds; raises WireError."""
+        settings = None
+        try:
+            counts = tuple(int(count) for count in meta.get("rows", [0] * len(shard.tables)))
+            state_bytes = int(meta.get("state", 0))
+            if "groups" in meta:
+                settings = (
+                    [dict(group) for group in meta["groups"]],
+                    [dict(group) for group in meta["tables"]],
+                )
+        except (KeyError, TypeError, ValueError) as error:
+            raise WireError(f"a push that cannot be read: {error!r}") from None
+        sane = 0 <= state_bytes <= wire.MAX_STATE_BYTES and len(counts) == len(shard.tables)
+        if sane and settings is not None:
+            sane = (len(settings[0]), len(settings[1])) == (
+                len(shard.plan.groups),
+                len(shard.tables),
+            )
+        if not sane or any(
+            not 0 <= count <= len(table.held)
+            for count, table in zip(counts, shard.tables, strict=True)
+        ):
+            raise WireError("a push with impossible lengths")
+        return _PushExtras(state_bytes, counts, settings)
+
+
+class Service:
+    """One server of one job. Every public method may be called from any thread."""
+
+    def __init__(
+        self,
+        job: str,
+        server: int,
+        workers: int,
+        snapshots: SnapshotSchedule,
+        on_all_finished: Callable[[], None],
+        on_failure: Callable[[], None],
+    ) -> None:
+        self._job = job
+        self._server = server
+        self._workers = workers
+        self._snapshots = snapshots
+        self._on_all_finished = on_all_finished
+        self._on_failure = on_failure
+        self._changed = threading.Condition()
+        self._plan: ShardPlan | None = None
+        self._staleness = 0
+        self._shard: Shard | None = None
+        self._rounds = Rounds(workers)
+        self._generation = 0
+        """0: the parameters have no values yet."""
+        self._update_ns = 0
+        self._worker_states: list[dict[int, bytes]] = [{} for _ in range(workers)]
+        self._pending_settings: Settings | None = None
+        self._sessions: dict[int, Session] = {}
+        self._answers: dict[int, Callable[[Session, Header], None]] = {
+            Kind.STATUS: self._status,
+            Kind.INITIAL: self._initial,
+            Kind.RESTORE: self._restore,
+            Kind.RESUME: self._resume,
+            Kind.SYNC: self._sync,
+            Kind.PULL: self._pull,
+            Kind.ROWS: self._rows,
+            Kind.PUSH: self._push,
+            Kind.FINISHED: self._finished,
+        }
+
+    # Joining
+
+    def admit(self, connection: socket.socket, hello: Mapping[str, Any]) -> Session:
+        """Check a HELLO and make its session, which replaces an older one of that worker."""
+        try:
+            worker, process = int(hello["worker"]), int(hello["process"])
+            fresh, workers = bool(hello["fresh"]), int(hello["workers"])
+            staleness = int(hello["staleness"])
+            plan = ShardPlan.from_json(hello["plan"])
+        except UnsupportedOptimizerError as error:
+            raise RefusedError(str(error)) from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise WireError(f"a HELLO that cannot be read: {error!r}") from None
+        if hello.get("job") != self._job:
+            raise RefusedError(f"this is a server of job {self._job!r}, not {hello.get('job')!r}")
+        if workers != self._workers or not 0 <= worker < workers or staleness < 0:
+            raise RefusedError(f"worker {worker} of {workers}: this job has {self._workers}")
+        session = Session(connection, worker, process)
+        with self._changed:
+            old = self._sessions.get(worker)
+            if old is not None and not fresh and old.process != process:
+                raise SupersededError
+            self._hold(plan, staleness)
+            self._sessions[worker] = session
+            if old is not None:
+                old.supersede()
+            self._changed.notify_all()
+        if old is not None:
+            old.left.wait()
+        return session
+
+    def _hold(self, plan: ShardPlan, staleness: int) -> None:
+        if plan.server != self._server:
+            raise RefusedError(f"this is server {self._server}, not {plan.server}")
+        if self._plan is not None:
+            if plan.identity != self._plan.identity or staleness != self._staleness:
+                raise RefusedError("this worker's model differs from that of the other workers")
+            return
+        try:
+            self._snapshots.check_identity(plan.identity)
+            self._shard = Shard(plan, self._workers)
+        except SnapshotError as error:
+            raise RefusedError(str(error)) from None
+        except (ValueError, TypeError, RuntimeError, AttributeError) as error:
+            raise RefusedError(f"torch.optim.{plan.optimizer} cannot be used: {error}") from error
+        self._plan, self._staleness = plan, staleness
+        self._rounds = Rounds(self._workers, staleness)
+        size = plan.part.bytes / 1e6
+        log.info("holds %.1f MB of %s for torch.optim.%s", size, self._job, plan.optimizer)
+
+    # Answering
+
+    def handle(self, session: Session, request: Header) -> None:
+        """Read the rest of one request and answer it.
+
+        Raises WireError when the stream can no longer be trusted, ConnectionError when it ended.
+        """
+        answer = self._answers.get(request.kind)
+        if answer is None:
+            raise WireError(f"a request of kind {request.kind}")
+        try:
+            answer(session, request)
+        except RolledBackError:
+            wire.send_message(session.connection, Header(Kind.ROLLED_BACK))
+        except (RefusedError, RoundsError, IndexError) as error:
+            refuse(session.connection, str(error))
+        except SupersededError:
+            raise ConnectionResetError("replaced by a newer connection") from None
+
+    def greet(self, session: Session) -> None:
+        """Answer a HELLO."""
+        self._status(session, Header(Kind.STATUS))
+
+    def _status(self, session: Session, request: Header) -> None:
+        _expect(request, meta=0, payload=0)
+        with self._changed:
+            status = {
+                "generation": self._generation,
+                "pushed": self._rounds.pushed[session.worker],
+                "snapshots": self._snapshots.iterations,
+            }
+        wire.send_json(session.connection, Header(Kind.OK), status)
+
+    def _initial(self, session: Session, request: Header) -> None:
+        shard = self._held()
+        _expect(request, meta=0, payload=shard.plan.part.bytes)
+        try:
+            self._begin_rollback(request)
+        except RolledBackError:
+            wire.discard(session.connection, request.payload_bytes)
+            raise
+        wire.receive_into(session.connection, shard.parameter_bytes)
+        with self._changed:
+            shard.reset()
+            self._end_rollback(session, request, [])
+        log.info("starts at iteration 0 with the parameters of worker %d", session.worker)
+        wire.send_message(session.connection, Header(Kind.OK))
+
+    def _restore(self, session: Session, request: Header) -> None:
+        _expect(request, meta=0, payload=0)
+        shard = self._held()
+        self._begin_rollback(request)
+        with self._changed:
+            try:
+                states = self._snapshots.restore(request.iteration, shard)
+            except SnapshotError as error:
+                log.warning("%s", error)
+                raise RolledBackError from None
+            self._end_rollback(session, request, states)
+        log.info("rolled back to iteration %d", request.iteration)
+        wire.send_message(session.connection, Header(Kind.OK))
+
+    def _begin_rollback(self, request: Header) -> None:
+        """From here to the end of the rollback there is no generation, so nobody else acts."""
+        with self._changed:
+            if request.generation <= self._generation:
+                raise RolledBackError
+            self._generation = 0
+            self._changed.notify_all()
+
+    def _end_rollback(self, session: Session, request: Header, states: list[bytes]) -> None:
+        if session.superseded:
+            raise SupersededError
+        iteration = request.iteration
+        self._snapshots.discard_after(iteration)
+        self._worker_states = [{} for _ in range(self._workers)]
+        for kept, state in zip(self._worker_states, states, strict=False):
+            kept[iteration - 1] = state
+        self._pending_settings = None
+        self._rounds.restart_at(iteration)
+        self._generation = request.generation
+        self._changed.notify_all()
+
+    def _resume(self, session: Session, request: Header) -> None:
+        _expect(request, meta=0, payload=0)
+        with self._current(session, request):
+            state = self._worker_states[session.worker].get(request.iteration - 1, b"")
+        wire.send_message(session.connection, Header(Kind.OK), payload=[memoryview(state)])
+
+    def _sync(self, session: Session, request: Header) -> None:
+        _expect(request, meta=0, payload=0)
+        iteration = request.iteration
+        with self._current(session, request):
+            self._commit(session, request)
+            self._wait(session, request, lambda: self._rounds.is_ready(iteration))
+            reply = Header(
+                Kind.OK,
+                iteration=self._rounds.version,
+                snapshot_at=_word(self._rounds.snapshot_at),
+                stop_at=_word(self._rounds.told(session.worker, iteration)),
+            )
+            update_ns = self._update_ns
+        wire.send_message(session.connection, reply, wire.UPDATE_NS.pack(update_ns))
+
+    def _finished(self, session: Session, request: Header) -> None:
+        _expect(request, meta=0, payload=0)
+        with self._current(session, request):
+            self._commit(session, request)
+            first = not self._rounds.finished[session.worker]
+            self._apply(self._rounds.finish(session.worker))
+            over = first and self._rounds.all_finished
+        wire.send_message(session.connection, Header(Kind.OK))
+        if over:
+            self._on_all_finished()
+
+    def _pull(self, session: Session, request: Header) -> None:
+        _expect(request, meta=wire.RANGE.size, payload=0)
+        meta = wire.receive_bytes(session.connection, wire.RANGE.size)
+        offset, length = wire.RANGE.unpack(meta)
+        with self._current(session, request) as shard:
+            parameters = shard.parameter_bytes
+        if offset + length > parameters.nbytes:
+            raise WireError(f"a pull of bytes {offset} to {offset + length}")
+        part = parameters[offset : offset + length]
+        wire.send_message(session.connection, Header(Kind.OK), payload=[part])
+
+    def _rows(self, session: Session, request: Header) -> None:
+        count = request.payload_bytes // 8
+        _expect(request, meta=wire.TABLE.size, payload=8 * count)
+        (index,) = wire.TABLE.unpack(wire.receive_bytes(session.connection, wire.TABLE.size))
+        tables = self._held().tables
+        if index >= len(tables) or count > len(tables[index].held):
+            raise WireError(f"{count} row ids of table {index}")
+        table = tables[index]
+        rows = _receive_tensor(session.connection, (count,), torch.int64)
+        with self._current(session, request):
+            values = table.read(rows)
+        wire.send_message(session.connection, Header(Kind.OK), payload=[wire.bytes_of(values)])
+
+    def _push(self, session: Session, request: Header) -> None:
+        shard = self._held()
+        worker, iteration = session.worker, request.iteration
+        extras = _PushExtras.read(wire.receive_json(session.connection, request), shard)
+        row_bytes = sum(
+            count * (8 + table.row_bytes)
+            for count, table in zip(extras.row_counts, shard.tables, strict=True)
+        )
+        payload = shard.plan.part.bytes + extras.state_bytes + row_bytes
+        _expect(request, meta=request.meta_bytes, payload=payload)
+        try:
+            with self._current(session, request):
+                wanted = self._rounds.is_new(worker, iteration)
+                target = shard.gradient_bytes(worker)
+        except (RolledBackError, RoundsError):
+            wire.discard(session.connection, request.payload_bytes)
+            raise
+        if not wanted:
+            wire.discard(session.connection, request.payload_bytes)
+        else:
+            wire.receive_into(session.connection, target)
+            state = wire.receive_bytes(session.connection, extras.state_bytes)
+            pushed = []
+            for count, table in zip(extras.row_counts, shard.tables, strict=True):
+                rows = _receive_tensor(session.connection, (count,), torch.int64)
+                shape = (count, table.table.columns)
+                pushed.append((rows, _receive_tensor(session.connection, shape, torch.float32)))
+            with self._current(session, request):
+                for table, (rows, gradients) in zip(shard.tables, pushed, strict=True):
+                    table.put(worker, rows, gradients)
+                states = self._worker_states[worker]
+                states[iteration] = state
+                states.pop(iteration - 2, None)
+                if extras.settings is not None:
+                    self._pending_settings = extras.settings
+                self._rounds.complete_push(worker, iteration)
+        if request.flags & wire.Flags.STOP:
+            with self._changed:
+                self._rounds.request_stop()
+        wire.send_message(session.connection, Header(Kind.OK))
+
+    # Moving on; all of it with the lock held
+
+    @contextlib.contextmanager
+    def _current(self, session: Session, request: Header) -> Iterator[Shard]:
+        """Hold the lock, provided that this session and its generation still count."""
+        with self._changed:
+            self._check(session, request)
+            yield self._held()
+
+    def _check(self, session: Session, request: Header) -> None:
+        if session.superseded:
+            raise SupersededError
+        if request.generation != self._generation or self._generation == 0:
+            raise RolledBackError
+
+    def _wait(self, session: Session, request: Header, ready: Callable[[], bool]) -> None:
+        while not ready():
+            self._changed.wait()
+            self._check(session, request)
+
+    def _commit(self, session: Session, request: Header) -> None:
+        if request.snapshot_at != NONE:
+            self._rounds.hear_snapshot(request.snapshot_at)
+            self._take_due_snapshot()
+        self._wait(session, request, lambda: self._rounds.may_commit(request.iteration))
+        self._apply(self._rounds.commit(session.worker, request.iteration))
+
+    def _apply(self, updates: list[Update]) -> None:
+        shard = self._held()
+        for update in updates:
+            begin = time.monotonic_ns()
+            if self._pending_settings is not None and 0 in update.workers:
+                shard.set_hyperparameters(*self._pending_settings)
+                self._pending_settings = None
+            try:
+                shard.update(update.workers, update.divisor)
+            except Exception:
+                self._on_failure()
+                raise
+            self._update_ns = time.monotonic_ns() - begin
+        if updates:
+            if self._server == 0 and self._snapshots.is_time:
+                self._rounds.request_snapshot()
+            self._take_due_snapshot()
+        self._changed.notify_all()
+
+    def _take_due_snapshot(self) -> None:
+        if self._rounds.snapshot_due and self._rounds.snapshot_at is not None:
+            self._snapshots.take(self._rounds.snapshot_at, self._held(), self._states())
+            self._rounds.snapshot_taken()
+            self._changed.notify_all()
+
+    def _states(self) -> list[bytes]:
+        return [states.get(self._rounds.version - 1, b"") for states in self._worker_states]
+
+    def _held(self) -> Shard:
+        if self._shard is None:
+            raise RefusedError("no worker has described its model yet")
+        return self._shard
+
+    def snapshot_at_the_end(self) -> None:
+        """Save what is here, if the parameters are at one iteration; returns when it is safe."""
+        self._snapshots.drain()
+        with self._changed:
+            if self._generation and self._shard is not None and self._rounds.aligned:
+                self._snapshots.take(self._rounds.version, self._shard, self._states())
+        self._snapshots.drain()
+
+
+def refuse(connection: socket.socket, reason: str) -> None:
+    """Tell a worker why its request was not granted."""
+    log.warning("refused: %s", reason)
+    wire.send_json(connection, Header(Kind.REFUSED), {"reason": reason})
+
+
+def _expect(request: Header, *, meta: int, payload: int) -> None:
+    if request.meta_bytes != meta or request.payload_bytes != payload:
+        raise WireError(
+            f"request {request.kind} with {request.meta_bytes} bytes of meta and "
+            f"{request.payload_bytes} of payload, not {meta} and {payload}"
+        )
+
+
+def _word(iteration: int | None) -> int:
+    return NONE if iteration is None else iteration
+
+
+def _receive_tensor(
+    connection: socket.socket, shape: tuple[int, ...], dtype: torch.dtype
+) -> torch.Tensor:
+    tensor = torch.empty(shape, dtype=dtype)
+    wire.receive_into(connection, wire.bytes_of(tensor))
+    return tensor
