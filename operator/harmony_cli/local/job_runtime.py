@@ -25,6 +25,7 @@ from harmony_cli.local.worker_runtime import WorkerRuntime
 from harmony_cli.run_record import JobState, Role
 
 GRACE_SECONDS: Final = 10.0
+GOODBYE_SECONDS: Final = 5.0
 LOG_TAIL_LINES: Final = 5
 
 Tell = Callable[[str, bool], None]
@@ -248,7 +249,10 @@ class JobRuntime:
         self._servers[index] = None
         if self.terminal or self.resting or all(worker.completed for worker in self.workers):
             return
-        # A server that ends before its workers is lost, whatever its exit code.
+        if code == 0:
+            # Its workers have said goodbye, so they are about to end; if not, it is lost.
+            self._server_retry_at[index] = time.monotonic() + GOODBYE_SECONDS
+            return
         decision = self._decide(code or 1, SERVER_CONTAINER)
         self._after_failure(f"server {index}", "server", server, decision)
         self._server_retry_at[index] = time.monotonic() + min(
