@@ -1,13 +1,14 @@
 """`harmony plan`: what `harmony run` would decide, and why, without starting anything."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from pydantic import TypeAdapter, ValidationError
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -72,12 +73,8 @@ def plan(
     console = Console()
     for note in machine.notes:
         console.print(f"[dim]{escape(note)}[/dim]")
-    console.print(_table(decision))
-    for job, reason in [
-        *((member.job, member.reason) for group in decision.groups for member in group.members),
-        *((waiting.job, waiting.reason) for waiting in decision.waiting),
-    ]:
-        console.print(f"{escape(job)}: {escape(reason)}", soft_wrap=True, highlight=False)
+    for table in _tables(decision):
+        console.print(table)
 
 
 class ProfilesError(Exception):
@@ -109,42 +106,47 @@ def _with_memory(machine: Machine, memory_bytes: int) -> Machine:
     return replace(machine, slots=slots)
 
 
-def _table(decision: Plan) -> Table:
-    table = Table(title="Plan", caption="a cycle is over when every job has run its iterations")
-    for column in ("group", "slots", "job", "iterations", "slower"):
-        table.add_column(column, justify="right" if column in ("iterations", "slower") else "left")
-    for column in ("cycle", "in turn", "COMP", "NET", "limited by"):
-        table.add_column(column, justify="left" if column == "limited by" else "right")
+def _tables(decision: Plan) -> Iterator[Table]:
     for group in decision.groups:
+        table = _table(f"{group.name} on {', '.join(group.slots)}", _expected(group))
         for member in group.members:
-            first = member is group.members[0]
-            prediction = group.prediction
-            slower = (
-                "" if prediction is None else f"{prediction.slowdown_percent[member.job]:.0f} %"
-            )
-            table.add_row(
-                *((group.name, ", ".join(group.slots)) if first else ("", "")),
-                member.job,
-                str(member.rounds),
-                slower,
-                *(_predicted(group) if first else ()),
-            )
-        table.add_section()
-    for waiting in decision.waiting:
-        table.add_row("waits", "", waiting.job)
+            slower = ""
+            if group.prediction is not None:
+                slower = f"{group.prediction.slowdown_percent[member.job]:.0f} %"
+            table.add_row(str(member.order), member.job, str(member.rounds), slower, member.reason)
+        yield table
+    if decision.waiting:
+        table = _table("waiting", None)
+        for waiting in decision.waiting:
+            table.add_row("", waiting.job, "", "", waiting.reason)
+        yield table
+
+
+def _table(title: str, caption: str | None) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        caption=caption,
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for column in ("order", "job", "rounds", "slower"):
+        table.add_column(column, justify="left" if column == "job" else "right", no_wrap=True)
+    table.add_column("why")
     return table
 
 
-def _predicted(group: Group) -> tuple[str, ...]:
+def _expected(group: Group) -> str:
+    """Return what the model expects of a group, in one line."""
     prediction = group.prediction
     if prediction is None:
-        return ("not measured yet",)
+        return "cycle: not known before the jobs are measured"
+    limit = {"Compute": "COMP", "Network": "NET", "Servers": "the servers", "Job": "its own phases"}
     return (
-        milliseconds(prediction.cycle_seconds),
-        milliseconds(prediction.serial_seconds),
-        f"{100 * prediction.compute_utilisation:.0f} %",
-        f"{100 * prediction.network_utilisation:.0f} %",
-        {"Compute": "COMP", "Network": "NET", "Servers": "servers", "Job": "its own phases"}[
-            prediction.bound
-        ],
+        f"cycle {milliseconds(prediction.cycle_seconds)}, "
+        f"in turn {milliseconds(prediction.serial_seconds)}, "
+        f"COMP {100 * prediction.compute_utilisation:.0f} %, "
+        f"NET {100 * prediction.network_utilisation:.0f} %, "
+        f"limited by {limit[prediction.bound]}"
     )
