@@ -17,6 +17,7 @@ from harmony_worker.parameter_server.optimizers import (
     ELEMENTWISE,
     build,
     check_dense,
+    hyperparameters_of,
     settings_from_json,
 )
 from harmony_worker.parameter_server.table_shard import TableShard
@@ -45,7 +46,7 @@ class ShardPlan:
             "optimizer": self.optimizer,
             "groups": list(self.groups),
             "tables": [table.to_json() for table in self.tables],
-            "table_groups": [dict(table.hyperparameters) for table in self.tables],
+            "table_groups": [hyperparameters_of(table.hyperparameters) for table in self.tables],
             "server": self.server,
             "servers": self.servers,
         }
