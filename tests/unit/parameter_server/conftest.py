@@ -1,4 +1,4 @@
-"""Real server processes on the loopback, and workers as threads of the test."""
+"""Servers on the loopback, as threads of the test or as processes, and workers as threads."""
 
 import os
 import signal
@@ -8,12 +8,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
 from harmony_worker.parameter_server.client import ParameterServerClient
+from harmony_worker.parameter_server.server import accept_workers, listen
+from harmony_worker.parameter_server.service import Service
+from harmony_worker.parameter_server.snapshot_schedule import SnapshotSchedule
+from harmony_worker.parameter_server.snapshots import SnapshotStore
 from harmony_worker.parameter_server.tables import SparseTable
 from harmony_worker.parameter_server.wire import OPEN_GATE
 
@@ -28,8 +33,80 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.005)
 
 
-class Servers:
-    """The server processes of one job."""
+class Running(threading.Thread):
+    """A function on a thread of its own, whose result or exception `result` hands over."""
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self._function = function
+        self._result: object = None
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._result = self._function()
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> object:
+        """Wait for the end; raises what the function raised."""
+        self.join(PATIENCE_SECONDS)
+        assert not self.is_alive(), "the thread hangs"
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+class Threads:
+    """The servers of one job as threads of the test: the same sockets, started at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._listeners: list[socket.socket] = []
+        self.services: list[Service] = []
+        self._finished: list[threading.Event] = []
+
+    def start(
+        self, servers: int = 1, workers: int = 1, snapshot_seconds: float | None = None
+    ) -> list[str]:
+        """Start a job's servers and return their addresses; without an interval no snapshots."""
+        for server in range(servers):
+            self._listeners.append(listen("127.0.0.1:0"))
+            store = None if snapshot_seconds is None else SnapshotStore(self.snapshots(server))
+            finished = threading.Event()
+            schedule = SnapshotSchedule(store, snapshot_seconds or 0.0)
+            service = Service("job", server, workers, schedule, finished.set, finished.clear)
+            self.services.append(service)
+            self._finished.append(finished)
+            Running(partial(accept_workers, self._listeners[-1], service))
+        return [f"127.0.0.1:{each.getsockname()[1]}" for each in self._listeners]
+
+    def snapshots(self, server: int) -> Path:
+        """Folder of one server's snapshots."""
+        return self._folder / f"snapshots-{server}"
+
+    def wait_finished(self) -> None:
+        """Wait until every server knows that all workers are done."""
+        for finished in self._finished:
+            assert finished.wait(PATIENCE_SECONDS)
+
+    def stop(self) -> None:
+        """Accept nobody any more."""
+        for listener in self._listeners:
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[Threads]:
+    running = Threads(tmp_path)
+    yield running
+    running.stop()
+
+
+class Processes:
+    """The servers of one job as processes, for tests that end them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -103,8 +180,8 @@ class Servers:
 
 
 @pytest.fixture
-def servers(tmp_path: Path) -> Iterator[Servers]:
-    running = Servers(tmp_path)
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    running = Processes(tmp_path)
     yield running
     running.stop()
 
@@ -197,32 +274,7 @@ class Worker:
         return losses
 
 
-class Running(threading.Thread):
-    """A function on a thread of its own, whose result or exception `result` hands over."""
-
-    def __init__(self, function: Callable[[], object]) -> None:
-        super().__init__(daemon=True)
-        self._function = function
-        self._result: object = None
-        self._error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self._result = self._function()
-        except BaseException as error:
-            self._error = error
-
-    def result(self) -> object:
-        """Wait for the end; raises what the function raised."""
-        self.join(PATIENCE_SECONDS)
-        assert not self.is_alive(), "the thread hangs"
-        if self._error is not None:
-            raise self._error
-        return self._result
-
-
 def train_together(workers: Sequence[Worker], iterations: int) -> list[list[float]]:
     """Train all workers at once and return their losses."""
-    running = [Running(lambda each=each: each.train(iterations)) for each in workers]
+    running = [Running(partial(each.train, iterations)) for each in workers]
     return [each.result() for each in running]

@@ -52,12 +52,11 @@ def serve(job: str, server: int, address: str, workers: int, snapshots: Snapshot
     )
     with listen(address) as listener:
         log.info("server %d of job %s listens on %s", server, job, address)
-        threads: set[threading.Thread] = set()
-        threading.Thread(target=_accept, args=(listener, service, threads), daemon=True).start()
+        accepting = threading.Thread(target=accept_workers, args=(listener, service), daemon=True)
+        accepting.start()
         ending = endings.get()
-        if ending == "finished":
-            for thread in list(threads):
-                thread.join(GOODBYE_SECONDS)
+    if ending == "finished":
+        service.wait_for_goodbyes(GOODBYE_SECONDS)
     if ending != "failed":
         service.snapshot_at_the_end()
     log.info("server %d of job %s: %s", server, job, ending)
@@ -75,24 +74,18 @@ def listen(address: str) -> socket.socket:
     return socket.create_server((host, int(port)), family=family, backlog=128)
 
 
-def _accept(listener: socket.socket, service: Service, threads: set[threading.Thread]) -> None:
+def accept_workers(listener: socket.socket, service: Service) -> None:
+    """Give every connection a thread, until the listener is shut down."""
     while True:
         try:
             connection, peer = listener.accept()
         except OSError:
             return
-        thread = threading.Thread(
-            target=_converse,
-            args=(connection, f"{peer[0]}:{peer[1]}", service, threads),
-            daemon=True,
-        )
-        threads.add(thread)
-        thread.start()
+        where = f"{peer[0]}:{peer[1]}"
+        threading.Thread(target=_converse, args=(connection, where, service), daemon=True).start()
 
 
-def _converse(
-    connection: socket.socket, peer: str, service: Service, threads: set[threading.Thread]
-) -> None:
+def _converse(connection: socket.socket, peer: str, service: Service) -> None:
     session: Session | None = None
     try:
         with connection:
@@ -113,7 +106,6 @@ def _converse(
     finally:
         if session is not None:
             session.left.set()
-        threads.discard(threading.current_thread())
 
 
 def _greet(connection: socket.socket, service: Service) -> Session | None:

@@ -399,10 +399,10 @@ class Service:
         shard = self._held()
         for update in updates:
             begin = time.monotonic_ns()
-            if self._pending_settings is not None and 0 in update.workers:
-                shard.set_hyperparameters(*self._pending_settings)
-                self._pending_settings = None
             try:
+                if self._pending_settings is not None and 0 in update.workers:
+                    shard.set_hyperparameters(*self._pending_settings)
+                    self._pending_settings = None
                 shard.update(update.workers, update.divisor)
             except Exception:
                 self._on_failure()
@@ -427,6 +427,12 @@ class Service:
         if self._shard is None:
             raise RefusedError("no worker has described its model yet")
         return self._shard
+
+    def wait_for_goodbyes(self, seconds: float) -> None:
+        """Return when every worker has closed its connection, or after so many seconds."""
+        deadline = time.monotonic() + seconds
+        for session in list(self._sessions.values()):
+            session.left.wait(deadline - time.monotonic())
 
     def snapshot_at_the_end(self) -> None:
         """Save what is here, if the parameters are at one iteration; returns when it is safe."""
