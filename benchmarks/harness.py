@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -136,7 +137,7 @@ def report(
     table = Table(
         title=f"{benchmark}: median of {options.rounds} rounds", title_justify="left", box=None
     )
-    table.add_column("figure")
+    table.add_column("figure", no_wrap=True)
     for column in ("value", "smallest", "largest", "bound", ""):
         table.add_column(column, justify="right")
     for figure in figures:
@@ -148,7 +149,7 @@ def report(
             "" if bound is None else f"{comparison} {_text(bound, figure.unit)}",
             {True: "reached", False: "[bold red]short[/]", None: ""}[figure.reached],
         )
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(", ".join(f"{name} {value}" for name, value in where.items()))
     console.print(table)
 

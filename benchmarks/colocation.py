@@ -1,0 +1,364 @@
+"""What sharing is worth: jobs alone, left to fight, in strict turns, and under Harmony.
+
+Every mix of jobs runs four times in each round: dedicated (one job after the other, no
+permits), naive (all at once, no permits), fixed alternation (permits in strict order, nobody
+skipped) and Harmony. Workers and servers are on two sides of a link of known bandwidth, and
+the jobs of a mix share one core for compute; servers, sidecars and transfers have another.
+A job's C and N come from the dedicated run of the same round, and so does the bound: no
+schedule of those phases is faster where PULL and PUSH share the link. (The link is full
+duplex, so a network-heavy mix can beat that bound.)
+
+Jobs left to fight keep the phase in which they started: at the same moment, they collide in
+every phase, half an iteration apart hardly ever. So each starts at a moment of its own, within
+the first iteration, drawn anew in each round and the same for all ways.
+
+Jobs of one kind differ in nothing but their name, so one of each kind runs alone.
+"""
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from harmony_api.profile import JobProfile
+from harmony_cli.local import run_folder
+from harmony_cli.local.link import LinkError
+from harmony_cli.local.placement import Permits
+from harmony_cli.local.runner import LocalRunner, RunOptions, View
+from harmony_cli.local.slots import Machine, cpu_list, find_machine
+from harmony_cli.manifest import load_manifests
+from harmony_cli.report.bound import Load, bound_seconds
+from harmony_cli.report.figures import summarise
+from harmony_cli.report.run_folder import read_run
+from harmony_cli.report.summary import RunSummary
+from harmony_cli.run_record import Mode
+from harness import Figure, environment, parse_options, report
+
+LINK_MEGABITS: Final = 800
+MILLISECONDS_PER_MEGABYTE: Final = 2 * 8e3 / LINK_MEGABITS + 0.4
+"""PULL and PUSH of a megabyte over the link, its headers and the servers' update."""
+PROGRAM: Final = Path(__file__).with_name("training_job.py")
+PICTURE: Final = Path(__file__).parents[1] / "docs" / "pictures" / "colocation.png"
+HARMONY: Final = "harmony"
+ALL_AT_ONCE: Final[Mapping[str, tuple[Mode, Permits]]] = {
+    "naive": ("naive", "None"),
+    "fixed_alternation": ("shared", "FixedAlternation"),
+    HARMONY: ("shared", "Cyclic"),
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of job: nominal milliseconds of COMP and of NET per iteration."""
+
+    compute_milliseconds: int
+    network_milliseconds: int
+    iterations: int
+    rounds: int = 1
+    """Iterations for each one of the mix's longest job."""
+
+    @property
+    def megabytes(self) -> float:
+        """Parameters, in 1e6 bytes."""
+        return self.network_milliseconds / MILLISECONDS_PER_MEGABYTE
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Jobs that train together, by name."""
+
+    name: str
+    jobs: Mapping[str, Kind]
+
+    @classmethod
+    def of(cls, name: str, *kinds: tuple[int, Kind]) -> "Mix":
+        """Make so many jobs of each kind."""
+        listed = [kind for count, kind in kinds for _ in range(count)]
+        return cls(name, {f"job-{index}": kind for index, kind in enumerate(listed)})
+
+    def one_of_each_kind(self) -> dict[str, Kind]:
+        """The first job of every kind."""
+        first: dict[Kind, str] = {}
+        for name, kind in self.jobs.items():
+            first.setdefault(kind, name)
+        return {name: kind for kind, name in first.items()}
+
+
+def mixes(iterations: int) -> list[Mix]:
+    """The eight mixes, and one more; a job of a pair that is as long as the longest has
+    `iterations`.
+    """
+    half = iterations // 2
+    return [
+        Mix.of("balanced_pair", (2, Kind(100, 96, iterations))),
+        Mix.of("compute_heavy_pair", (2, Kind(120, 60, iterations))),
+        Mix.of("network_heavy_pair", (2, Kind(60, 120, iterations))),
+        # While the long job computes (80 ms) the short one transfers, and while the long one
+        # transfers (120 ms) the short one computes twice, with a transfer in between.
+        Mix.of(
+            "unequal_pair",
+            (1, Kind(80, 120, iterations)),
+            (1, Kind(30, 50, 2 * iterations, rounds=2)),
+        ),
+        # COMP is not preempted: while the long job computes, the short one waits for its next
+        # COMP, so its three rounds fall one after the other into the rest of the cycle.
+        Mix.of(
+            "blocked_pair",
+            (1, Kind(120, 40, iterations)),
+            (1, Kind(20, 30, 3 * iterations, rounds=3)),
+        ),
+        Mix.of("balanced_four", (4, Kind(60, 58, half))),
+        Mix.of("compute_heavy_four", (4, Kind(80, 40, half))),
+        Mix.of("network_heavy_four", (4, Kind(40, 80, half))),
+        Mix.of("unequal_four", (2, Kind(60, 60, half)), (2, Kind(20, 25, 2 * half, rounds=2))),
+    ]
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of a mix."""
+
+    profiles: Mapping[str, JobProfile]
+    """Of every kind's first job, alone."""
+    alone_seconds: float
+    """All jobs, one after the other."""
+    bound_seconds: float
+    together_seconds: Mapping[str, float]
+    """From the first turn to the last, by way of sharing."""
+    predicted_cycle_seconds: float
+    measured_cycle_seconds: float
+
+    def over(self, way: str) -> float:
+        """How much faster Harmony is than another way of running all at once."""
+        return self.together_seconds[way] / self.together_seconds[HARMONY]
+
+    @property
+    def prediction_error(self) -> float:
+        """Relative to the measured cycle."""
+        return abs(self.predicted_cycle_seconds / self.measured_cycle_seconds - 1)
+
+
+class Bench:
+    """Runs mixes on this machine."""
+
+    def __init__(self, machine: Machine, folder: Path) -> None:
+        self._machine = machine
+        self._folder = folder
+        self._batch_sizes: dict[tuple[float, int], int] = {}
+        self._runs = 0
+
+    def round(self, mix: Mix, chance: random.Random) -> Round:
+        """Run a mix in every way, one after the other."""
+        first = mix.one_of_each_kind()
+        alone = self._run(first, {}, {}, "dedicated", "None")
+        seconds = {first[job.name]: job.training_seconds for job in alone.jobs}
+        profiles = {first[job.name]: job.profile for job in alone.jobs if job.profile}
+        of_jobs = {name: profiles[kind] for name, kind in mix.jobs.items()}
+        loads = [
+            Load.of(profiles[kind], kind.iterations, kind.rounds, "HalfDuplex")
+            for kind in mix.jobs.values()
+        ]
+        starts = {name: chance.random() * of_jobs[name].iteration_seconds for name in mix.jobs}
+        delays = {name: start - min(starts.values()) for name, start in starts.items()}
+        together = {
+            way: self._run(mix.jobs, of_jobs, delays, mode, permits)
+            for way, (mode, permits) in ALL_AT_ONCE.items()
+        }
+        planned = together[HARMONY].groups[0]
+        assert planned.predicted_cycle_seconds
+        assert planned.measured_cycle_seconds
+        return Round(
+            profiles={name: profiles[kind] for name, kind in first.items()},
+            alone_seconds=sum(seconds[kind] for kind in mix.jobs.values()),
+            bound_seconds=bound_seconds(loads),
+            together_seconds={way: run.makespan_seconds for way, run in together.items()},
+            predicted_cycle_seconds=planned.predicted_cycle_seconds,
+            measured_cycle_seconds=planned.measured_cycle_seconds,
+        )
+
+    def _run(
+        self,
+        jobs: Mapping[str, Kind],
+        profiles: Mapping[str, JobProfile],
+        delays: Mapping[str, float],
+        mode: Mode,
+        permits: Permits,
+    ) -> RunSummary:
+        self._runs += 1
+        folder = self._folder / f"run-{self._runs}"
+        expected = 1 if mode == "dedicated" else len(jobs)
+        gate = self._folder / f"gate-{self._runs}"
+        documents = [
+            manifest(
+                name,
+                kind,
+                profiles.get(name),
+                [
+                    f"--batch-size={self._batch_size(kind)}",
+                    f"--gate={gate}",
+                    f"--jobs={expected}",
+                    f"--delay={delays.get(name, 0.0)}",
+                ],
+            )
+            for name, kind in jobs.items()
+        ]
+        manifests = self._folder / f"run-{self._runs}.yaml"
+        manifests.write_text(yaml.safe_dump_all(documents))
+        options = RunOptions(
+            run_folder=folder,
+            mode=mode,
+            machine=self._machine,
+            network="FullDuplex",
+            permits=permits,
+            link_mbit=LINK_MEGABITS,
+        )
+        runner = LocalRunner(
+            run_folder.create(folder, load_manifests([manifests])), options, View()
+        )
+        record = runner.run()
+        if runner.stopping:
+            raise KeyboardInterrupt
+        for job in record.jobs:
+            if job.state != "Succeeded":
+                raise RuntimeError(f"{job.name} did not succeed ({mode}): {job.message}")
+        return summarise(read_run(folder))
+
+    def _batch_size(self, kind: Kind) -> int:
+        """The batch with which COMP takes the kind's time, found on the core it will run on."""
+        key = (kind.megabytes, kind.compute_milliseconds)
+        if key not in self._batch_sizes:
+            cores = self._machine.slots[0].compute_cpus
+            command = ["taskset", "-c", cpu_list(cores), sys.executable, str(PROGRAM)]
+            command += [f"--megabytes={kind.megabytes}", f"--calibrate={kind.compute_milliseconds}"]
+            answer = subprocess.run(command, capture_output=True, text=True, check=True)
+            self._batch_sizes[key] = int(answer.stdout)
+        return self._batch_sizes[key]
+
+
+def manifest(
+    name: str, kind: Kind, profile: JobProfile | None, arguments: Sequence[str]
+) -> dict[str, object]:
+    """The HarmonyJob of one job, with its profile as the hint where there is one."""
+    command = [sys.executable, str(PROGRAM), f"--megabytes={kind.megabytes}", *arguments]
+    spec: dict[str, object] = {
+        "iterations": kind.iterations,
+        "sharing": {"maxSlowdownPercent": 1000},
+        "failurePolicy": {"backoffLimit": 0},
+        "workers": {
+            "replicas": 1,
+            "template": {"spec": {"containers": [{"name": "worker", "command": command}]}},
+        },
+        "parameterServers": {"replicas": 1},
+    }
+    if profile is not None:
+        spec["profile"] = {
+            "computeMilliseconds": round(profile.compute_microseconds / 1e3),
+            "pullMilliseconds": round(profile.pull_microseconds / 1e3),
+            "pushMilliseconds": round(profile.push_microseconds / 1e3),
+            "updateMilliseconds": round(profile.update_microseconds / 1e3),
+        }
+    return {
+        "apiVersion": "harmony.dev/v1alpha1",
+        "kind": "HarmonyJob",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def figures(measured: Mapping[str, Sequence[Round]]) -> list[Figure]:
+    """Summarise all rounds of all mixes."""
+    found = []
+    for mix, rounds in measured.items():
+        name = f"colocation.{mix}"
+        found += [
+            Figure.of(
+                f"{name}.speedup_over_dedicated",
+                [r.alone_seconds / r.together_seconds[HARMONY] for r in rounds],
+            ),
+            *(
+                Figure.of(f"{name}.speedup_over_{way}", [r.over(way) for r in rounds])
+                for way in ALL_AT_ONCE
+                if way != HARMONY
+            ),
+            Figure.of(
+                f"{name}.time_over_bound",
+                [r.together_seconds[HARMONY] / r.bound_seconds for r in rounds],
+            ),
+            Figure.of(f"{name}.prediction_error", [r.prediction_error for r in rounds]),
+        ]
+    per_round = list(zip(*measured.values(), strict=True))
+    found.append(
+        Figure.of(
+            "colocation.worst_speedup_over_naive",
+            [min(r.over("naive") for r in mixed) for mixed in per_round],
+        )
+    )
+    found.append(
+        Figure.of(
+            "colocation.cycle_prediction_error",
+            [max(r.prediction_error for r in mixed) for mixed in per_round],
+        )
+    )
+    return found
+
+
+def main() -> None:
+    options = parse_options("Jobs that share a machine, in four ways.", rounds=3)
+    where = environment("torch") | {"link": f"{LINK_MEGABITS} Mbit/s"}
+    machine = find_machine(1, want_gpus=False)
+    chosen = mixes(20 if options.quick else 40)
+    if options.quick:
+        chosen = chosen[:1]
+    os.sched_setaffinity(0, machine.transfer_cpus)  # the runner's own work, too
+    measured: dict[str, list[Round]] = {mix.name: [] for mix in chosen}
+    with tempfile.TemporaryDirectory(prefix="harmony-colocation-") as folder:
+        bench = Bench(machine, Path(folder))
+        for number in range(options.rounds):
+            chance = random.Random(number)
+            for mix in chosen:
+                print(f"round {number + 1}, {mix.name}: ", end="", flush=True)
+                try:
+                    measured[mix.name].append(bench.round(mix, chance))
+                except LinkError as error:
+                    sys.exit(f"colocation.py: {error}")
+                print(describe(measured[mix.name][-1]), flush=True)
+    report(
+        "colocation",
+        figures(measured),
+        options,
+        where=where,
+        details={"mixes": {n: [as_json(r) for r in rounds] for n, rounds in measured.items()}},
+    )
+
+
+def describe(measured: Round) -> str:
+    """One line for whoever waits."""
+    ways = ", ".join(f"{way} {s:.2f} s" for way, s in measured.together_seconds.items())
+    cycles = (
+        f"{measured.predicted_cycle_seconds * 1e3:.0f}/{measured.measured_cycle_seconds * 1e3:.0f}"
+    )
+    kinds = ", ".join(
+        f"C {p.compute_seconds * 1e3:.0f} N {p.network_seconds * 1e3:.0f}"
+        for p in measured.profiles.values()
+    )
+    return (
+        f"alone {measured.alone_seconds:.2f} s, {ways}, bound {measured.bound_seconds:.2f} s; "
+        f"cycle predicted/measured {cycles} ms ({kinds} ms)"
+    )
+
+
+def as_json(measured: Round) -> dict[str, object]:
+    """A round as JSON values."""
+    profiles = {name: p.model_dump(by_alias=True) for name, p in measured.profiles.items()}
+    return asdict(measured) | {"profiles": profiles}
+
+
+if __name__ == "__main__":
+    main()
