@@ -17,6 +17,7 @@ Jobs of one kind differ in nothing but their name, so one of each kind runs alon
 
 import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 import yaml
+from matplotlib import pyplot
 
 from harmony_api.profile import JobProfile
 from harmony_cli.local import run_folder
@@ -40,85 +42,25 @@ from harmony_cli.report.run_folder import read_run
 from harmony_cli.report.summary import RunSummary
 from harmony_cli.run_record import Mode
 from harness import Figure, environment, parse_options, report
+from job_mixes import LINK_MEGABITS, PROGRAM, Kind, Mix, blocked_pair, build_manifest, counted_mixes
 
-LINK_MEGABITS: Final = 800
-MILLISECONDS_PER_MEGABYTE: Final = 2 * 8e3 / LINK_MEGABITS + 0.4
-"""PULL and PUSH of a megabyte over the link, its headers and the servers' update."""
-PROGRAM: Final = Path(__file__).with_name("training_job.py")
 PICTURE: Final = Path(__file__).parents[1] / "docs" / "pictures" / "colocation.png"
+ITERATIONS: Final = 40
+QUICK_ITERATIONS: Final = 20
+BLOCKED: Final = "blocked_pair"
 HARMONY: Final = "harmony"
 ALL_AT_ONCE: Final[Mapping[str, tuple[Mode, Permits]]] = {
     "naive": ("naive", "None"),
     "fixed_alternation": ("shared", "FixedAlternation"),
     HARMONY: ("shared", "Cyclic"),
 }
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of job: nominal milliseconds of COMP and of NET per iteration."""
-
-    compute_milliseconds: int
-    network_milliseconds: int
-    iterations: int
-    rounds: int = 1
-    """Iterations for each one of the mix's longest job."""
-
-    @property
-    def megabytes(self) -> float:
-        """Parameters, in 1e6 bytes."""
-        return self.network_milliseconds / MILLISECONDS_PER_MEGABYTE
-
-
-@dataclass(frozen=True)
-class Mix:
-    """Jobs that train together, by name."""
-
-    name: str
-    jobs: Mapping[str, Kind]
-
-    @classmethod
-    def of(cls, name: str, *kinds: tuple[int, Kind]) -> "Mix":
-        """Make so many jobs of each kind."""
-        listed = [kind for count, kind in kinds for _ in range(count)]
-        return cls(name, {f"job-{index}": kind for index, kind in enumerate(listed)})
-
-    def one_of_each_kind(self) -> dict[str, Kind]:
-        """The first job of every kind."""
-        first: dict[Kind, str] = {}
-        for name, kind in self.jobs.items():
-            first.setdefault(kind, name)
-        return {name: kind for kind, name in first.items()}
-
-
-def mixes(iterations: int) -> list[Mix]:
-    """The eight mixes, and one more; a job of a pair that is as long as the longest has
-    `iterations`.
-    """
-    half = iterations // 2
-    return [
-        Mix.of("balanced_pair", (2, Kind(100, 96, iterations))),
-        Mix.of("compute_heavy_pair", (2, Kind(120, 60, iterations))),
-        Mix.of("network_heavy_pair", (2, Kind(60, 120, iterations))),
-        # While the long job computes (80 ms) the short one transfers, and while the long one
-        # transfers (120 ms) the short one computes twice, with a transfer in between.
-        Mix.of(
-            "unequal_pair",
-            (1, Kind(80, 120, iterations)),
-            (1, Kind(30, 50, 2 * iterations, rounds=2)),
-        ),
-        # COMP is not preempted: while the long job computes, the short one waits for its next
-        # COMP, so its three rounds fall one after the other into the rest of the cycle.
-        Mix.of(
-            "blocked_pair",
-            (1, Kind(120, 40, iterations)),
-            (1, Kind(20, 30, 3 * iterations, rounds=3)),
-        ),
-        Mix.of("balanced_four", (4, Kind(60, 58, half))),
-        Mix.of("compute_heavy_four", (4, Kind(80, 40, half))),
-        Mix.of("network_heavy_four", (4, Kind(40, 80, half))),
-        Mix.of("unequal_four", (2, Kind(60, 60, half)), (2, Kind(20, 25, 2 * half, rounds=2))),
-    ]
+DEDICATED: Final = "dedicated"
+COLOURS: Final = {
+    DEDICATED: "#bbbbbb",
+    "naive": "#ee7733",
+    "fixed_alternation": "#77aadd",
+    HARMONY: "#004488",
+}
 
 
 @dataclass(frozen=True)
@@ -135,9 +77,13 @@ class Round:
     predicted_cycle_seconds: float
     measured_cycle_seconds: float
 
-    def over(self, way: str) -> float:
-        """How much faster Harmony is than another way of running all at once."""
-        return self.together_seconds[way] / self.together_seconds[HARMONY]
+    def seconds(self, way: str) -> float:
+        """Time to finish all jobs."""
+        return self.alone_seconds if way == DEDICATED else self.together_seconds[way]
+
+    def speedup_over(self, way: str) -> float:
+        """How much faster Harmony is than another way."""
+        return self.seconds(way) / self.seconds(HARMONY)
 
     @property
     def prediction_error(self) -> float:
@@ -196,7 +142,7 @@ class Bench:
         expected = 1 if mode == "dedicated" else len(jobs)
         gate = self._folder / f"gate-{self._runs}"
         documents = [
-            manifest(
+            build_manifest(
                 name,
                 kind,
                 profiles.get(name),
@@ -242,62 +188,28 @@ class Bench:
         return self._batch_sizes[key]
 
 
-def manifest(
-    name: str, kind: Kind, profile: JobProfile | None, arguments: Sequence[str]
-) -> dict[str, object]:
-    """The HarmonyJob of one job, with its profile as the hint where there is one."""
-    command = [sys.executable, str(PROGRAM), f"--megabytes={kind.megabytes}", *arguments]
-    spec: dict[str, object] = {
-        "iterations": kind.iterations,
-        "sharing": {"maxSlowdownPercent": 1000},
-        "failurePolicy": {"backoffLimit": 0},
-        "workers": {
-            "replicas": 1,
-            "template": {"spec": {"containers": [{"name": "worker", "command": command}]}},
-        },
-        "parameterServers": {"replicas": 1},
-    }
-    if profile is not None:
-        spec["profile"] = {
-            "computeMilliseconds": round(profile.compute_microseconds / 1e3),
-            "pullMilliseconds": round(profile.pull_microseconds / 1e3),
-            "pushMilliseconds": round(profile.push_microseconds / 1e3),
-            "updateMilliseconds": round(profile.update_microseconds / 1e3),
-        }
-    return {
-        "apiVersion": "harmony.dev/v1alpha1",
-        "kind": "HarmonyJob",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-
-
 def figures(measured: Mapping[str, Sequence[Round]]) -> list[Figure]:
     """Summarise all rounds of all mixes."""
     found = []
     for mix, rounds in measured.items():
         name = f"colocation.{mix}"
         found += [
-            Figure.of(
-                f"{name}.speedup_over_dedicated",
-                [r.alone_seconds / r.together_seconds[HARMONY] for r in rounds],
-            ),
             *(
-                Figure.of(f"{name}.speedup_over_{way}", [r.over(way) for r in rounds])
-                for way in ALL_AT_ONCE
+                Figure.of(f"{name}.speedup_over_{way}", [r.speedup_over(way) for r in rounds])
+                for way in COLOURS
                 if way != HARMONY
             ),
             Figure.of(
-                f"{name}.time_over_bound",
-                [r.together_seconds[HARMONY] / r.bound_seconds for r in rounds],
+                f"{name}.time_over_bound", [r.seconds(HARMONY) / r.bound_seconds for r in rounds]
             ),
             Figure.of(f"{name}.prediction_error", [r.prediction_error for r in rounds]),
         ]
-    per_round = list(zip(*measured.values(), strict=True))
+    counted = {name: rounds for name, rounds in measured.items() if name != BLOCKED}
+    per_round = list(zip(*counted.values(), strict=True))
     found.append(
         Figure.of(
             "colocation.worst_speedup_over_naive",
-            [min(r.over("naive") for r in mixed) for mixed in per_round],
+            [min(r.speedup_over("naive") for r in mixed) for mixed in per_round],
         )
     )
     found.append(
@@ -313,9 +225,10 @@ def main() -> None:
     options = parse_options("Jobs that share a machine, in four ways.", rounds=3)
     where = environment("torch") | {"link": f"{LINK_MEGABITS} Mbit/s"}
     machine = find_machine(1, want_gpus=False)
-    chosen = mixes(20 if options.quick else 40)
     if options.quick:
-        chosen = chosen[:1]
+        chosen = counted_mixes(QUICK_ITERATIONS)[:1]
+    else:
+        chosen = [*counted_mixes(ITERATIONS), blocked_pair(ITERATIONS)]
     os.sched_setaffinity(0, machine.transfer_cpus)  # the runner's own work, too
     measured: dict[str, list[Round]] = {mix.name: [] for mix in chosen}
     with tempfile.TemporaryDirectory(prefix="harmony-colocation-") as folder:
@@ -336,6 +249,8 @@ def main() -> None:
         where=where,
         details={"mixes": {n: [as_json(r) for r in rounds] for n, rounds in measured.items()}},
     )
+    if not options.quick:
+        draw(measured, PICTURE)
 
 
 def describe(measured: Round) -> str:
@@ -352,6 +267,39 @@ def describe(measured: Round) -> str:
         f"alone {measured.alone_seconds:.2f} s, {ways}, bound {measured.bound_seconds:.2f} s; "
         f"cycle predicted/measured {cycles} ms ({kinds} ms)"
     )
+
+
+def draw(measured: Mapping[str, Sequence[Round]], path: Path) -> None:
+    """Draw how long every way takes, as a multiple of the bound: median, least and most."""
+    pyplot.switch_backend("agg")
+    figure, axes = pyplot.subplots(figsize=(10, 4.2), layout="constrained")
+    width = 0.8 / len(COLOURS)
+    for position, (way, colour) in enumerate(COLOURS.items()):
+        low, middle, high = zip(
+            *(
+                (min(times), statistics.median(times), max(times))
+                for times in (
+                    [r.seconds(way) / r.bound_seconds for r in rounds]
+                    for rounds in measured.values()
+                )
+            ),
+            strict=True,
+        )
+        places = [mix + (position - 1.5) * width for mix in range(len(measured))]
+        around = [
+            [m - one for m, one in zip(middle, low, strict=True)],
+            [one - m for m, one in zip(middle, high, strict=True)],
+        ]
+        axes.bar(places, middle, width, color=colour, label=way.replace("_", " "))
+        axes.errorbar(places, middle, around, fmt="none", ecolor="#333333", elinewidth=0.8)
+    axes.axhline(1.0, color="#333333", linewidth=1.0)
+    axes.set_xticks(range(len(measured)), [name.replace("_", "\n") for name in measured])
+    axes.set_ylabel("time, as a multiple of the bound")
+    axes.set_title("Time to finish all jobs of a mix, median, least and most")
+    figure.legend(loc="outside lower center", ncols=len(COLOURS), frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=140)
 
 
 def as_json(measured: Round) -> dict[str, object]:
