@@ -291,7 +291,7 @@ class JobRuntime:
         if all(worker.completed for worker in deciding):
             self.state = "Succeeded"
             self.end()
-            if not any(state and state.turns for state in self.states()):
+            if not any(state and any(state.turns.values()) for state in self.states()):
                 self._tell("ended well, but ran no phase under Harmony", True)
 
     def _fail(self, message: str) -> None:

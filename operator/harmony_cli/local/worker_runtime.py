@@ -118,7 +118,7 @@ class WorkerRuntime:
         """Whether the program runs for a while and has not spoken to its sidecar (told once)."""
         if self.warned or not self.running or self.state is None or self.state.connected:
             return False
-        silent = not self.state.turns and self.state.iteration == 0
+        silent = not any(self.state.turns.values())
         if silent and time.monotonic() - self.started_at > NEVER_CONNECTED_SECONDS:
             self.warned = True
             return True

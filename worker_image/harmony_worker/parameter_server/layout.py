@@ -178,7 +178,7 @@ def _nearest_cut(
     ideal: int,
     elementwise: bool,
 ) -> int:
-    for tensor, begin, end in zip(tensors, offsets, [*offsets[1:], total], strict=True):
+    for tensor, begin, end in zip(tensors, offsets, [*offsets, total][1:], strict=True):
         if not begin <= ideal < end:
             continue
         if not elementwise:
