@@ -32,7 +32,7 @@ def main() -> None:
         nn.Linear(arguments.width, 10),
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    harmony.attach(model, optimizer)
+    job = harmony.attach(model, optimizer)
 
     for epoch in range(arguments.epochs):
         for image, label in loader:
@@ -40,6 +40,7 @@ def main() -> None:
             loss = cross_entropy(model(image), label)
             loss.backward()
             optimizer.step()
+            job.report(loss)  # optional: progress, and the exact loss in the records of a run
         print(f"epoch {epoch}: loss {loss.item():.4f}")
 
 

@@ -50,8 +50,6 @@ class AttachedJob(Job):
             self._optimizer = self.adopt(model, optimizer)
             self._replay_until = self.iteration
             self._phases.iteration = 0
-        elif membership.socket is None:
-            return
         model.register_forward_pre_hook(self._before_forward)
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
@@ -91,12 +89,12 @@ class AttachedJob(Job):
             self._computing = True
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if self._optimizer is None:
+            return
         if len(args) > 1 or kwargs:
             raise PhaseError("step(closure) computes within the update, which a server cannot do")
         if not self._computing:
             raise PhaseError("step() without a forward of the attached model")
-        if self._optimizer is None:
-            return
         with self._leaving_in_order():
             self._end_compute()
             if not self._replaying:

@@ -25,6 +25,7 @@ from harmony_worker.loss_log import LossLog
 from harmony_worker.membership import Membership
 from harmony_worker.parameter_server.client import ParameterServerClient, RolledBackError
 from harmony_worker.parameter_server.tables import SparseTable
+from harmony_worker.permits import PermitClient
 from harmony_worker.phased_optimizer import ParameterStore, PhasedOptimizer
 from harmony_worker.phases import PhaseError, Phases
 from harmony_worker.placement import pin_process
@@ -55,12 +56,8 @@ class Job:
         if membership.compute_cpus:
             pin_process(membership.compute_cpus)
             torch.set_num_threads(len(membership.compute_cpus))
-        permits = None
-        if membership.socket is not None:
-            from harmony_worker.permits import PermitClient
-
-            permits = PermitClient.connect(membership.socket)
-        self._phases = Phases(permits)
+        socket = membership.socket
+        self._phases = Phases(PermitClient.connect(socket) if socket else None)
         self._losses = LossLog(membership.loss_log) if membership.loss_log else None
         self._store: ParameterStore | None = None
         self._parameters: list[nn.Parameter] = []

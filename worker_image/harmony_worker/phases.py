@@ -6,13 +6,10 @@ transfers happen inside a PULL or PUSH only.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from harmony_api.worker_protocol import Phase
-
-if TYPE_CHECKING:
-    from harmony_worker.parameter_server.client import TransferGate
-    from harmony_worker.permits import PermitClient
+from harmony_worker.parameter_server.client import TransferGate
+from harmony_worker.permits import PermitClient
 
 
 class PhaseError(RuntimeError):
@@ -34,7 +31,7 @@ class OpenGate:
 class Phases:
     """Runs phases under permits, or without any where there is no sidecar."""
 
-    def __init__(self, permits: "PermitClient | None") -> None:
+    def __init__(self, permits: PermitClient | None) -> None:
         self.permits = permits
         self.iteration = 0
         self.stop_requested = False
@@ -62,7 +59,7 @@ class Phases:
             if self.permits and grant is not None:
                 self.permits.release(grant, self._bytes_moved)
 
-    def gate(self, phase: Phase) -> "TransferGate":
+    def gate(self, phase: Phase) -> TransferGate:
         """Return the gate for a transfer of this phase; raises PhaseError outside of it."""
         if self._phase is not phase:
             name = phase.name.lower()
