@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import Model, Threads, Worker, loss_of, train_together
+from parameter_server_job import Model, Threads, Worker, loss_of, train_together
 
 ITERATIONS = 6
 OPTIMIZERS = [

@@ -53,6 +53,8 @@ __all__ = [
 
 POLL_SECONDS: Final = 0.02
 """Between two looks at whether the chief has initialised every server."""
+SMALL_TRANSFER_BYTES: Final = 256 << 10
+"""Below this, one server's transfer costs less than waking the transfer thread."""
 
 Answer = TypeVar("Answer")
 
@@ -369,7 +371,8 @@ class ParameterServerClient:
         self, action: Callable[[int, Link], Answer], *, transfer: bool = False
     ) -> list[Answer]:
         """Run the action on every link at once; the first error ends the others and is raised."""
-        if len(self._links) == 1 and not transfer:
+        here = not transfer or self._layout.bytes < SMALL_TRANSFER_BYTES
+        if here and len(self._links) == 1:
             return [action(0, self._links[0])]
         futures = [
             self._threads.submit(action, server, link) for server, link in enumerate(self._links)
