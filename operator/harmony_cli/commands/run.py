@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from harmony_cli.commands.validate import load_or_exit
 from harmony_cli.live import JobRow, LiveView
 from harmony_cli.local import preflight, run_folder
 from harmony_cli.local.job_runtime import JobRuntime
@@ -22,24 +23,13 @@ from harmony_cli.local.link import LinkError
 from harmony_cli.local.run_folder import RunFolderError, RunJob
 from harmony_cli.local.runner import LocalRunner, RunOptions, View
 from harmony_cli.local.slots import Machine, find_machine
-from harmony_cli.manifest import Manifest, ManifestError, load_manifests
+from harmony_cli.local_view import left_aside
+from harmony_cli.manifest import Manifest
 from harmony_cli.report.run_folder import ReportError
 from harmony_cli.run_record import EventRecord, Mode, RunRecord
 from harmony_planner.snapshot import Network
 
 INTERRUPTED_EXIT_CODE = 130
-
-EXAMPLES = """
-[bold]Examples[/bold]
-
-  harmony run a.yaml b.yaml                   share this machine's slots, as planned
-
-  harmony run a.yaml b.yaml --compare         one after the other, unplanned, shared: and a table
-
-  harmony run a.yaml --mode dedicated         one job at a time, no permits
-
-  harmony run --resume runs/20300101-120000   go on from the last snapshots
-"""
 
 
 @dataclass(frozen=True)
@@ -99,7 +89,11 @@ def run(
         typer.Option(help="Go on with the jobs of this run folder that have not ended."),
     ] = None,
 ) -> None:
-    """Train the jobs of some manifests on this machine."""
+    """Train the jobs of some manifests on this machine.
+
+    Examples: `harmony run a.yaml b.yaml`, `harmony run a.yaml b.yaml --compare` (one after the
+    other, all at once, shared: and a table), `harmony run --resume runs/20300101-120000`.
+    """
     console = Console()
     errors = Console(stderr=True)
     if resume is not None:
@@ -110,20 +104,24 @@ def run(
         _resume(console, errors, resume)
     if not manifests:
         _refuse(errors, "name at least one manifest, or a run with --resume")
-    try:
-        loaded = load_manifests(manifests)
-    except ManifestError as error:
-        _refuse(errors, *map(str, error.problems))
+    loaded = []
+    for manifest in load_or_exit(manifests, code=2):
+        name = manifest.job.name
+        if manifest.job.spec.suspend:
+            console.print(f"{name} is not run: its manifest says suspend: true", style="yellow")
+            continue
+        loaded.append(manifest)
+        if fields := left_aside(manifest.job):
+            console.print(f"{name}: a local run leaves aside {', '.join(fields)}", style="dim")
+    if not loaded:
+        raise typer.Exit(0)
     widest = max(manifest.job.spec.workers.least for manifest in loaded)
     want_gpus = any(manifest.job.spec.workers.gpus_per_worker for manifest in loaded)
     settings = Settings(find_machine(slots or widest, want_gpus=want_gpus), network, link_mbit)
     if problems := preflight.problems(loaded, settings.machine):
         _refuse(errors, *map(str, problems))
-    for note in (
-        *settings.machine.notes,
-        *filter(None, (preflight.ignored(m.job) for m in loaded)),
-    ):
-        console.print(f"[dim]{escape(note)}[/dim]")
+    for note in settings.machine.notes:
+        console.print(escape(note), style="dim")
     folder = folder or Path("runs", time.strftime("%Y%m%d-%H%M%S"))
     modes: Sequence[Mode] = ("dedicated", "naive", "shared") if compare else (mode,)
     try:

@@ -30,8 +30,8 @@ def validate(
     console.print("1 job is valid" if count == 1 else f"{count} jobs are valid")
 
 
-def load_or_exit(files: list[Path]) -> list[Manifest]:
-    """Return the files' jobs, or print all problems and end the program with code 1."""
+def load_or_exit(files: list[Path], *, code: int = 1) -> list[Manifest]:
+    """Return the files' jobs, or print all problems and end the program with `code`."""
     try:
         return load_manifests(files)
     except ManifestError as error:
@@ -40,4 +40,4 @@ def load_or_exit(files: list[Path]) -> list[Manifest]:
             errors.print(f"[red]{escape(str(problem))}[/red]")
         count = len(error.problems)
         errors.print("1 problem" if count == 1 else f"{count} problems")
-        raise typer.Exit(1) from None
+        raise typer.Exit(code) from None

@@ -55,6 +55,7 @@ class JobRuntime:
         self._link = link
         self._tell = tell
         self._failures = 0
+        self._active_since: float | None = None
         self._ending = Ending()
         self._servers: list[Process | None] = [None] * job.spec.parameter_servers.replicas
         self._server_retry_at = [0.0] * len(self._servers)
@@ -131,6 +132,9 @@ class JobRuntime:
                 self._server_ended(index, server)
         if not self.terminal:
             self._conclude()
+        if not self.terminal and self._deadline_is_over():
+            limit = self.job.spec.active_deadline_seconds
+            self._fail(f"it ran for longer than activeDeadlineSeconds ({limit})")
 
     def reconcile(self, seat: Seat | None) -> None:
         """Do the next thing that brings the job to its seat (None: it shall rest)."""
@@ -145,6 +149,7 @@ class JobRuntime:
             return
         if self.state in ("Stopping", "Stopped", "Waiting"):
             self.state = "Starting"
+            self._active_since = time.monotonic()
         self._keep_servers()
         for worker in self.workers:
             if not worker.completed and not self.terminal:
@@ -167,6 +172,12 @@ class JobRuntime:
         for server in self._servers:
             if server is not None:
                 self._ending.ask(server, GRACE_SECONDS)
+
+    def _deadline_is_over(self) -> bool:
+        limit = self.job.spec.active_deadline_seconds
+        if limit is None or self._active_since is None:
+            return False
+        return time.monotonic() - self._active_since > limit
 
     def _keep_servers(self) -> None:
         namespace = self._link.server_namespace if self._link else None
@@ -217,6 +228,7 @@ class JobRuntime:
     def _stop_workers(self) -> None:
         """Stop at an iteration boundary; programs without the SDK get SIGTERM."""
         if self.resting:
+            self._active_since = None
             if self.state != "Waiting":
                 self.state = "Stopped"
             return

@@ -32,12 +32,6 @@ def problems(manifests: Sequence[Manifest], machine: Machine) -> list[Problem]:
     return found
 
 
-def ignored(job: HarmonyJob) -> str | None:
-    """Say what a local run leaves aside of a manifest, or None."""
-    image = job.spec.workers.template.container(WORKER_CONTAINER).image
-    return None if image is None else f"{job.name}: image {image} is ignored, processes run here"
-
-
 def _command(
     manifest: Manifest, where: FieldPath, container: str, spec: ProcessSpec
 ) -> list[Problem]:
