@@ -151,7 +151,7 @@ class LiveView:
         return Progress(
             name=row.name,
             state=row.state,
-            iteration=iteration,
+            iteration=total if row.state == "Succeeded" and total else iteration,
             total=total,
             iterations_per_second=rates[0] if rates else None,
             waiting_share=rates[1] / len(row.workers) if rates and row.workers else None,

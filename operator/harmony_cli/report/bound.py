@@ -1,69 +1,60 @@
-"""The bound: no schedule of the measured phases finishes a set of jobs sooner.
+"""The least time that the measured phases of some jobs allow, whatever the schedule.
 
-While a set of jobs runs, a cycle in which job j does k_j iterations takes at least
-max(sum k_j C_j, sum k_j N_j, max k_j T_j): one device, one network, and no job faster than
-alone. The bound adds this up over the intervals between two finishes. A full-duplex link is
-two resources, and the servers' update then a third.
+Two answers. `least_seconds` holds for every schedule: no resource can be busy for less than
+all that the jobs ask of it. `bound_seconds` is what to compare a cyclic schedule with: in
+each cycle every member does its rounds, and a job that has ended leaves the others alone.
+Both come from the performance model's bound of a cycle; the whole run is one cycle in which
+the rounds are all iterations.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Self
+from dataclasses import dataclass, replace
+from typing import Self
 
 from harmony_api.profile import JobProfile
+from harmony_planner.performance import Link, cycle_bound, iteration_of
+from harmony_planner.schedule import Iteration
+from harmony_planner.snapshot import Bound, Network
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a job has to do, and what one iteration costs on each resource."""
+    """What a job has to do on a node, and what one of its iterations costs there."""
 
-    iterations: float
-    demands: tuple[float, ...]
-    """Seconds per iteration on each exclusive resource, COMP first; alike for all jobs."""
-    rounds: int = 1
-    """Iterations per cycle."""
+    iterations: int
+    iteration: Iteration
+    network: Network
 
     @classmethod
     def of(
         cls,
         profile: JobProfile,
-        iterations: float,
+        iterations: int,
         rounds: int,
-        network: Literal["HalfDuplex", "FullDuplex"],
+        network: Network,
+        workers: int = 1,
     ) -> Self:
-        """Return the load of a profiled job on a node with that network."""
-        if network == "HalfDuplex":
-            demands: tuple[float, ...] = (profile.compute_seconds, profile.network_seconds)
-        else:
-            demands = (
-                profile.compute_seconds,
-                profile.pull_microseconds / 1e6,
-                profile.push_microseconds / 1e6,
-                profile.update_seconds,
-            )
-        return cls(iterations, demands, rounds)
+        """Return the load of a profiled job that has `workers` on the node."""
+        return cls(iterations, iteration_of(profile, rounds=rounds, workers=workers), network)
 
 
-def resource_seconds(loads: Sequence[Load]) -> list[float]:
-    """Return how long one cycle of all the loads keeps each resource busy."""
-    return [
-        sum(load.rounds * seconds for load, seconds in zip(loads, demands, strict=True))
-        for demands in zip(*(load.demands for load in loads), strict=True)
-    ]
-
-
-def cycle_bound_seconds(loads: Sequence[Load]) -> float:
-    """Return the least time in which each job does its rounds; 0 without jobs."""
-    alone = [load.rounds * sum(load.demands) for load in loads]
-    return max([*resource_seconds(loads), *alone], default=0.0)
+def least_seconds(loads: Sequence[Load]) -> tuple[float, Bound]:
+    """Return the seconds below which no schedule finishes, and what sets them."""
+    whole_run = [replace(load.iteration, rounds=load.iterations) for load in loads]
+    return cycle_bound(whole_run, Link(loads[0].network))
 
 
 def bound_seconds(loads: Sequence[Load]) -> float:
-    """Return the least time in which jobs that start together finish all their iterations."""
+    """Return the least time of jobs that start together and keep to their rounds.
+
+    While a set of jobs runs a cycle takes at least max(sum k C, sum k N, max k T); this is
+    added up over the intervals between two finishes.
+    """
     seconds = 0.0
-    left = {index: load.iterations / load.rounds for index, load in enumerate(loads)}
-    while left := {index: cycles for index, cycles in left.items() if cycles > 0}:
-        cycles = min(left.values())
-        seconds += cycles * cycle_bound_seconds([loads[index] for index in left])
-        left = {index: remaining - cycles for index, remaining in left.items()}
+    left = [(load.iterations / load.iteration.rounds, load) for load in loads]
+    while left := [(cycles, load) for cycles, load in left if cycles > 0]:
+        cycles = min(cycles for cycles, _ in left)
+        running = [load.iteration for _, load in left]
+        seconds += cycles * cycle_bound(running, Link(left[0][1].network))[0]
+        left = [(remaining - cycles, load) for remaining, load in left]
     return seconds

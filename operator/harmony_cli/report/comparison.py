@@ -2,12 +2,12 @@
 
 Times are training times, from a job's first turn to its last, so that starting processes and
 importing libraries favours no mode. The bound comes from the dedicated run's phases, in
-which nothing interfered. Where there is no gain the verdict says so, and why.
+which nothing interfered.
 """
 
 from collections.abc import Mapping, Sequence
 
-from harmony_cli.report.bound import Load, bound_seconds, cycle_bound_seconds, resource_seconds
+from harmony_cli.report.bound import Load, least_seconds
 from harmony_cli.report.figures import summarise
 from harmony_cli.report.run_folder import MODES, LossRecord, Run
 from harmony_cli.report.summary import (
@@ -17,14 +17,8 @@ from harmony_cli.report.summary import (
     JobSummary,
     RunSummary,
 )
+from harmony_cli.report.verdict import verdict
 from harmony_cli.run_record import Mode
-
-LEAST_GAIN = 0.05
-"""A smaller part of the time saved is called no gain."""
-SAME = 0.02
-"""Relative differences up to this are called none: repeated runs differ by as much."""
-LITTLE_ROOM = 1.1
-"""A possible speed-up below this leaves nothing for any schedule to gain."""
 
 
 def compare(runs: Mapping[Mode, Run]) -> ComparisonSummary:
@@ -41,15 +35,8 @@ def compare(runs: Mapping[Mode, Run]) -> ComparisonSummary:
     )
     together_seconds = _makespan(shared)
     group = main_group(shared)
-    rounds = group.jobs if group else {}
-    loads = [
-        Load.of(
-            job.profile, job.iterations, rounds.get(job.name, 1), runs["dedicated"].record.network
-        )
-        for job in alone.values()
-        if job.profile
-    ]
-    bound = bound_seconds(loads) if dedicated_seconds else None
+    loads = _loads(runs["dedicated"], dedicated) if dedicated else []
+    least = least_seconds(loads)[0] if dedicated_seconds and loads else None
     jobs = [_job(name, runs, summaries) for name in names]
     identical = [job.losses_identical for job in jobs if job.losses_identical is not None]
     summary = ComparisonSummary(
@@ -58,10 +45,14 @@ def compare(runs: Mapping[Mode, Run]) -> ComparisonSummary:
         dedicated_seconds=dedicated_seconds,
         naive_seconds=_makespan(naive),
         together_seconds=together_seconds,
-        bound_seconds=bound,
-        speedup_over_dedicated=_ratio(dedicated_seconds, together_seconds),
-        speedup_over_naive=_ratio(_makespan(naive), together_seconds),
-        possible_speedup=_ratio(dedicated_seconds, bound),
+        least_seconds=least,
+        speedup_over_dedicated=_ratio(dedicated_seconds, together_seconds)
+        if dedicated and shared and dedicated.work == shared.work
+        else None,
+        speedup_over_naive=_ratio(_makespan(naive), together_seconds)
+        if naive and shared and naive.work == shared.work
+        else None,
+        possible_speedup=_ratio(dedicated_seconds, least),
         predicted_cycle_seconds=group.predicted_cycle_seconds if group else None,
         measured_cycle_seconds=group.measured_cycle_seconds if group else None,
         losses_identical=all(identical) if identical else None,
@@ -71,50 +62,13 @@ def compare(runs: Mapping[Mode, Run]) -> ComparisonSummary:
 
 
 def main_group(run: RunSummary | None) -> GroupSummary | None:
-    """Return the group that ran longest, one with a prediction before one without."""
-    if run is None or not run.groups:
-        return None
-    return max(
-        run.groups,
-        key=lambda group: (group.predicted_cycle_seconds is not None, group.window_seconds),
-    )
+    """Return the group that ran longest, before all one that was predicted and measured."""
 
+    def weight(group: GroupSummary) -> tuple[bool, float]:
+        both = group.predicted_cycle_seconds and group.measured_cycle_seconds
+        return bool(both), group.window_seconds
 
-def verdict(summary: ComparisonSummary, loads: Sequence[Load]) -> list[str]:
-    """Return what came out, in sentences, beginning with the gain or the lack of one."""
-    sentences = []
-    over_dedicated, over_naive = summary.speedup_over_dedicated, summary.speedup_over_naive
-    if over_dedicated is not None:
-        times = f"{summary.together_seconds:.1f} s instead of {summary.dedicated_seconds:.1f} s"
-        if over_dedicated > 1 + LEAST_GAIN:
-            possible = summary.possible_speedup or 0
-            limit = f"; their phases allow {possible:.2f}" if possible > over_dedicated else ""
-            sentences.append(
-                f"Together the jobs took {times} one after the other, which is "
-                f"{over_dedicated:.2f} times as fast{limit}."
-            )
-        else:
-            sentences.append(
-                f"No gain: together the jobs took {times} one after the other. "
-                + _why_no_gain(summary, loads)
-            )
-    if over_naive is not None:
-        percent = abs(over_naive - 1) * 100
-        if over_naive > 1 + SAME:
-            sentences.append(f"That is {percent:.0f} % faster than left to fight.")
-        elif over_naive >= 1 - SAME:
-            sentences.append(f"Left to fight, they take the same time within {SAME * 100:.0f} %.")
-        else:
-            sentences.append(f"Left to fight, they were {percent:.0f} % faster.")
-    if summary.losses_identical:
-        compared = sum(job.compared_losses for job in summary.jobs)
-        sentences.append(f"All {compared} losses are the same in every run, bit by bit.")
-    sentences += [
-        f"The losses of {job.name} differ between the runs."
-        for job in summary.jobs
-        if job.losses_identical is False
-    ]
-    return sentences
+    return max(run.groups, key=weight, default=None) if run else None
 
 
 def same_losses(runs: Sequence[Mapping[int, str]]) -> tuple[int, bool | None]:
@@ -128,23 +82,6 @@ def same_losses(runs: Sequence[Mapping[int, str]]) -> tuple[int, bool | None]:
     common = set(recorded[0]).intersection(*recorded[1:])
     agree = all(len({losses[iteration] for losses in recorded}) == 1 for iteration in common)
     return len(common), agree if common else None
-
-
-def _why_no_gain(summary: ComparisonSummary, loads: Sequence[Load]) -> str:
-    possible = summary.possible_speedup
-    if possible is None or not loads:
-        return "Without a dedicated run there is no telling why."
-    if possible >= LITTLE_ROOM:
-        return f"Their phases would allow a speed-up of up to {possible:.2f}."
-    filled = cycle_bound_seconds(loads) * (1 - SAME)
-    compute, *network = resource_seconds(loads)
-    if compute >= filled:
-        reason = "computing alone fills the device"
-    elif max(network) >= filled:
-        reason = "transfers and updates alone fill the network"
-    else:
-        reason = "one job alone takes nearly all the time"
-    return f"There is none to have: {reason}, so at most {possible:.2f} was possible."
 
 
 def _job(
@@ -190,6 +127,17 @@ def _losses(run: Run, name: str, worker: int) -> tuple[LossRecord, ...]:
 
 def _exact(losses: Sequence[LossRecord]) -> dict[int, str]:
     return {loss.iteration: loss.hex for loss in losses}
+
+
+def _loads(run: Run, summary: RunSummary) -> list[Load]:
+    """The jobs' work from the dedicated run; none where they do not all use the same slots."""
+    if any(job.workers != len(run.record.slots) for job in summary.jobs):
+        return []
+    return [
+        Load.of(job.profile, job.iterations, 1, run.record.network, job.workers)
+        for job in summary.jobs
+        if job.profile
+    ]
 
 
 def _makespan(run: RunSummary | None) -> float | None:

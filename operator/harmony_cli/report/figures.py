@@ -2,17 +2,18 @@
 
 Waiting is never work: a permit's wait lies before its turn, and SYNC holds no permit. The
 servers' update inside SYNC counts as network time, because another job can compute meanwhile.
-The update is what ends a SYNC, so it is taken to fill the SYNC's last `update_ns`.
 """
 
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from harmony_api.sidecar_state import PhaseName, TurnRecord
+from harmony_api.turn_checks import excessive_network_turns, overlapping_compute_turns
+from harmony_cli.report.activity import network_interval, shared_window, turns_by_device
 from harmony_cli.report.groups import summarise_groups
-from harmony_cli.report.intervals import Interval, covered, share, total
+from harmony_cli.report.intervals import share, total
 from harmony_cli.report.measured_profile import measured_profile
 from harmony_cli.report.run_folder import JobRun, Run
 from harmony_cli.report.summary import (
@@ -24,83 +25,33 @@ from harmony_cli.report.summary import (
 )
 from harmony_cli.run_record import JobRecord, RunRecord
 
-NET_PERMITS = 2
-"""A primary and a secondary; per direction of a full-duplex link."""
-
 
 def summarise(run: Run) -> RunSummary:
     """Return every figure of one run."""
-    turns = [turn for job in run.jobs for worker in job.workers for turn in worker.turns]
+    turns = [turn for job in run.jobs for turn in job.turns]
     origin_ns = min((turn.start_ns for turn in turns), default=0)
-    window = shared_window([span for job in run.jobs if (span := job.span())])
+    window = shared_window(job.turns for job in run.jobs)
     records = {job.name: job for job in run.record.jobs}
     return RunSummary(
         name=run.record.name,
         mode=run.record.mode,
         makespan_seconds=(max((turn.end_ns for turn in turns), default=0) - origin_ns) / 1e9,
         jobs=[_job(run.record, records[job.name], job, origin_ns) for job in run.jobs],
-        devices=[_device(run, slot.name) for slot in run.record.slots],
+        devices=[_device(name, turns) for name, turns in turns_by_device(run).items()],
         network=NetworkSummary(
             window_seconds=total(window) / 1e9,
             utilisation=share(map(network_interval, turns), window),
-            excesses=_network_excesses(run.record, turns),
+            excesses=len(excessive_network_turns(turns, run.record.network)),
         ),
         groups=summarise_groups(run),
         notes=[*run.notes, *(event.text for event in run.record.events if event.warning)],
     )
 
 
-def shared_window(spans: Sequence[Interval]) -> list[Interval]:
-    """Return when at least two of the spans ran together, or when any ran if they never did."""
-    return covered(spans, at_least=2) or covered(spans)
-
-
-def network_interval(turn: TurnRecord) -> Interval:
-    """Return when a turn used the network or its servers; empty for COMP."""
-    if turn.phase == "SYNC":
-        return max(turn.start_ns, turn.end_ns - turn.update_ns), turn.end_ns
-    if turn.phase == "COMP":
-        return turn.start_ns, turn.start_ns
-    return turn.start_ns, turn.end_ns
-
-
-def device_lookup(record: RunRecord) -> Callable[[str, int, int], str]:
-    """Return (job, worker, time in ns) -> slot, by the plan in force at that time."""
-    slots_by_job: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)
-    for plan in record.plans:
-        for group in plan.groups:
-            for member in group.members:
-                slots_by_job[member.job].append((plan.at_ns, group.slots))
-    every_slot = [slot.name for slot in record.slots]
-
-    def device(job: str, worker: int, at_ns: int) -> str:
-        slots = every_slot
-        for since_ns, planned in slots_by_job[job]:
-            if slots is every_slot or since_ns <= at_ns:
-                slots = planned
-        return slots[worker % len(slots)]
-
-    return device
-
-
-def compute_turns_by_device(run: Run) -> dict[str, list[tuple[str, TurnRecord]]]:
-    """Return every device's COMP turns with their jobs, by start time."""
-    device = device_lookup(run.record)
-    result: dict[str, list[tuple[str, TurnRecord]]] = {slot.name: [] for slot in run.record.slots}
-    for job in run.jobs:
-        for worker in job.workers:
-            for turn in worker.turns:
-                if turn.phase == "COMP":
-                    name = device(job.name, worker.index, turn.start_ns)
-                    result.setdefault(name, []).append((job.name, turn))
-    for turns in result.values():
-        turns.sort(key=lambda entry: entry[1].start_ns)
-    return result
-
-
 def _job(run: RunRecord, record: JobRecord, job: JobRun, origin_ns: int) -> JobSummary:
-    turns = [turn for worker in job.workers for turn in worker.turns]
-    start_ns, end_ns = job.span() or (origin_ns, origin_ns)
+    turns = job.turns
+    start_ns = min((turn.start_ns for turn in turns), default=origin_ns)
+    end_ns = max((turn.end_ns for turn in turns), default=origin_ns)
     workers = max(1, len(job.workers))
     permit_turns = [turn for turn in turns if turn.phase != "SYNC"]
 
@@ -123,7 +74,7 @@ def _job(run: RunRecord, record: JobRecord, job: JobRun, origin_ns: int) -> JobS
         name=job.name,
         state=record.state,
         workers=record.workers,
-        iterations=max((len(worker.iteration_starts()) for worker in job.workers), default=0),
+        iterations=max((worker.iterations for worker in job.workers), default=0),
         total_iterations=record.iterations,
         start_seconds=(start_ns - origin_ns) / 1e9,
         training_seconds=(end_ns - start_ns) / 1e9,
@@ -146,27 +97,15 @@ def _job(run: RunRecord, record: JobRecord, job: JobRun, origin_ns: int) -> JobS
     )
 
 
-def _device(run: Run, name: str) -> DeviceSummary:
-    turns = compute_turns_by_device(run)[name]
-    spans = [
-        (min(turn.start_ns for turn in own), max(turn.end_ns for turn in own))
-        for job in run.jobs
-        if (own := [turn for owner, turn in turns if owner == job.name])
-    ]
-    window = shared_window(spans)
-    held = [(turn.start_ns, turn.end_ns) for _, turn in turns if turn.coordinated]
+def _device(name: str, turns: Sequence[tuple[str, TurnRecord]]) -> DeviceSummary:
+    turns_by_job = defaultdict[str, list[TurnRecord]](list)
+    for job, turn in turns:
+        turns_by_job[job].append(turn)
+    window = shared_window(turns_by_job.values())
+    compute = [turn for _, turn in turns if turn.phase == "COMP"]
     return DeviceSummary(
         name=name,
         window_seconds=total(window) / 1e9,
-        compute_utilisation=share(((turn.start_ns, turn.end_ns) for _, turn in turns), window),
-        overlaps=len(covered(held, at_least=2)),
+        compute_utilisation=share(((turn.start_ns, turn.end_ns) for turn in compute), window),
+        overlaps=len(overlapping_compute_turns(compute)),
     )
-
-
-def _network_excesses(run: RunRecord, turns: Iterable[TurnRecord]) -> int:
-    held = defaultdict[str, list[Interval]](list)
-    for turn in turns:
-        if turn.phase in ("PULL", "PUSH") and turn.coordinated:
-            direction = turn.phase if run.network == "FullDuplex" else "both"
-            held[direction].append((turn.start_ns, turn.end_ns))
-    return sum(len(covered(intervals, at_least=NET_PERMITS + 1)) for intervals in held.values())

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
+from harmony_cli.report.activity import training
 from harmony_cli.report.intervals import covered, total
 from harmony_cli.report.run_folder import Run
 from harmony_cli.report.summary import GroupSummary
@@ -58,10 +59,10 @@ def _same(one: GroupRecord, other: GroupRecord) -> bool:
 def _group(run: Run, plan: PlanRecord, group: GroupRecord, until_ns: int | None) -> GroupSummary:
     jobs = {job.name: job for job in run.jobs}
     members = [(jobs[member.job], member.rounds) for member in group.members if member.job in jobs]
-    spans = [span for job, _ in members if (span := job.span())]
-    last_ns = max((end for _, end in spans), default=plan.at_ns)
-    in_force = (plan.at_ns, min(until_ns or last_ns, last_ns))
-    window = covered([*spans, in_force], at_least=len(group.members) + 1)
+    trained = [interval for job, _ in members for interval in training(job.turns)]
+    last_ns = max((end for _, end in trained), default=plan.at_ns)
+    in_force = (plan.at_ns, last_ns if until_ns is None else until_ns)
+    window = covered([*trained, in_force], at_least=len(group.members) + 1)
     starts_and_rounds = [
         (
             [

@@ -53,7 +53,7 @@ def render(folder: Path) -> Report:
 
 
 def _has_turns(run: Run) -> bool:
-    return any(worker.turns for job in run.jobs for worker in job.workers)
+    return any(job.turns for job in run.jobs)
 
 
 def _render_run(run: Run) -> tuple[Report, Timeline]:

@@ -13,7 +13,6 @@ import pydantic
 
 from harmony_api.sidecar_state import TurnRecord
 from harmony_cli import run_record
-from harmony_cli.report.intervals import Interval
 from harmony_cli.run_record import JobRecord, Mode, RunRecord
 
 Line = TypeVar("Line", bound=pydantic.BaseModel)
@@ -44,6 +43,12 @@ class WorkerRun:
     losses: tuple[LossRecord, ...]
     """By iteration; of an iteration that was replayed, the last."""
 
+    @property
+    def iterations(self) -> int:
+        """How many iterations ran; losses outlive a killed sidecar that held the turns."""
+        computed = {turn.iteration for turn in self.turns if turn.phase == "COMP"}
+        return len(computed.union(loss.iteration for loss in self.losses))
+
     def iteration_starts(self) -> list[int]:
         """Return when each iteration first computed, in ns; of a replayed one, the last time."""
         starts: dict[int, int] = {}
@@ -63,12 +68,10 @@ class JobRun:
     name: str
     workers: tuple[WorkerRun, ...]
 
-    def span(self) -> Interval | None:
-        """Return the start of the first turn and the end of its last, over all workers."""
-        turns = [turn for worker in self.workers for turn in worker.turns]
-        if not turns:
-            return None
-        return min(turn.start_ns for turn in turns), max(turn.end_ns for turn in turns)
+    @property
+    def turns(self) -> list[TurnRecord]:
+        """All turns of all workers."""
+        return [turn for worker in self.workers for turn in worker.turns]
 
 
 @dataclass(frozen=True)

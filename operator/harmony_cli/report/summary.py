@@ -121,6 +121,11 @@ class RunSummary(_Summary):
     groups: list[GroupSummary]
     notes: list[str]
 
+    @property
+    def work(self) -> dict[str, int]:
+        """Iterations by job: runs of the same work have comparable times."""
+        return {job.name: job.iterations for job in self.jobs}
+
 
 class JobComparison(_Summary):
     """One job over the runs of a comparison."""
@@ -149,12 +154,12 @@ class ComparisonSummary(_Summary):
     naive_seconds: float | None
     together_seconds: float | None
     """Makespan of the shared run."""
-    bound_seconds: float | None
-    """No schedule is faster: what the measured phases alone allow."""
+    least_seconds: float | None
+    """No schedule is faster: what the phases of the dedicated run allow."""
     speedup_over_dedicated: float | None
     speedup_over_naive: float | None
     possible_speedup: float | None
-    """Dedicated seconds over the bound."""
+    """Dedicated over least seconds."""
     predicted_cycle_seconds: float | None
     measured_cycle_seconds: float | None
     losses_identical: bool | None

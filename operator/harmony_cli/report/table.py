@@ -37,14 +37,16 @@ def run_table(summary: RunSummary) -> RenderableType:
             _losses(job),
         )
     sentences = [*_machine_sentences(summary), *_job_sentences(summary), *summary.notes]
-    return Group(table, *map(Text, sentences))
+    return Group(table, "", *map(Text, sentences))
 
 
 def comparison_table(summary: ComparisonSummary) -> RenderableType:
     """Return the tables of a comparison (times, and the machine) and the verdict."""
     return Group(
         _times_table(summary),
+        "",
         _machine_table(summary),
+        "",
         *map(Text, summary.verdict),
         *(Text(f"{run.mode}: {note}") for run in summary.runs for note in run.notes),
     )
@@ -108,11 +110,19 @@ def _machine_sentences(summary: RunSummary) -> list[str]:
         f"network: NET {_percent(summary.network.utilisation)} of the time"
         + (f", with {excesses} times too many permits" if excesses else "")
     )
-    sentences += [
-        f"{', '.join(group.jobs)} on {', '.join(group.slots)}: cycle of "
-        f"{_cycle(group, measured=False)} predicted, {_cycle(group, measured=True)} measured"
-        for group in summary.groups
-    ]
+    for group in summary.groups:
+        cycle = [
+            f"{_milliseconds(seconds)} {how}"
+            for how, seconds in (
+                ("predicted", group.predicted_cycle_seconds),
+                ("measured", group.measured_cycle_seconds),
+            )
+            if seconds is not None
+        ]
+        sentences.append(
+            f"{', '.join(group.jobs)} on {', '.join(group.slots)} for "
+            f"{group.window_seconds:.1f} s: cycle {', '.join(cycle) or 'unknown'}"
+        )
     return sentences
 
 
@@ -134,21 +144,22 @@ def _table(title: str, columns: Sequence[str]) -> Table:
     """A table whose first column is text and whose others are figures."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     table.padding = (0, 1, 0, 0)
+    table.show_edge = False
     for index, name in enumerate(columns):
         table.add_column(name, justify="right" if index else "left", overflow="fold")
     return table
 
 
 def _iterations(job: JobSummary) -> str:
-    return (
-        f"{job.iterations}/{job.total_iterations}" if job.total_iterations else str(job.iterations)
-    )
+    if job.total_iterations in (None, job.iterations):
+        return str(job.iterations)
+    return f"{job.iterations}/{job.total_iterations}"
 
 
 def _losses(job: JobSummary) -> str:
     if job.first_loss is None or job.last_loss is None:
         return UNKNOWN
-    return f"{job.first_loss:.3g} → {job.last_loss:.3g}"
+    return f"{job.first_loss:.2g} → {job.last_loss:.2g}"
 
 
 def _identical(identical: bool | None, count: int) -> str:
@@ -160,9 +171,8 @@ def _identical(identical: bool | None, count: int) -> str:
 def _cycle(group: GroupSummary | None, *, measured: bool) -> str:
     if group is None:
         return UNKNOWN
-    return _milliseconds(
-        group.measured_cycle_seconds if measured else group.predicted_cycle_seconds
-    )
+    seconds = group.measured_cycle_seconds if measured else group.predicted_cycle_seconds
+    return _milliseconds(seconds)
 
 
 def _seconds(seconds: float | None) -> str:

@@ -12,11 +12,7 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from harmony_api.sidecar_state import TurnRecord
-from harmony_cli.report.figures import (
-    compute_turns_by_device,
-    network_interval,
-    shared_window,
-)
+from harmony_cli.report.activity import network_interval, shared_window, turns_by_device
 from harmony_cli.report.intervals import Interval, covered
 from harmony_cli.report.run_folder import Run
 
@@ -103,7 +99,7 @@ class Timeline:
 
 def build_timeline(run: Run) -> Timeline:
     """Return the timeline of a run; its rows are empty where nothing was recorded."""
-    turns = [turn for job in run.jobs for worker in job.workers for turn in worker.turns]
+    turns = [turn for job in run.jobs for turn in job.turns]
     rows = []
     network: list[Segment] = []
     for job in run.jobs:
@@ -119,8 +115,12 @@ def build_timeline(run: Run) -> Timeline:
             owner = job.name if len(job.workers) == 1 else f"{job.name} {worker.index}"
             rows += [Row(owner, COMPUTE, compute), Row(owner, NETWORK, transfers)]
             network += [s for s in transfers if s.kind in ("PULL", "PUSH", "Update")]
-    for device, owned in compute_turns_by_device(run).items():
-        segments = [Segment("COMP", job, turn.start_ns, turn.end_ns, turn) for job, turn in owned]
+    for device, owned in turns_by_device(run).items():
+        segments = [
+            Segment("COMP", job, turn.start_ns, turn.end_ns, turn)
+            for job, turn in owned
+            if turn.phase == "COMP"
+        ]
         rows.append(Row(MACHINE, device, tuple(segments)))
     network.sort(key=lambda segment: segment.start_ns)
     rows.append(Row(MACHINE, NETWORK, tuple(network)))
@@ -169,8 +169,7 @@ def _pieces(turn: TurnRecord) -> Iterator[tuple[Kind, int, int]]:
 
 
 def _window(run: Run) -> Interval:
-    spans = [span for job in run.jobs if (span := job.span())]
-    shared = shared_window(spans)
+    shared = shared_window(job.turns for job in run.jobs)
     if not shared:
         return 0, 1
     low, high = max(shared, key=lambda interval: interval[1] - interval[0])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from harmony_cli.report.comparison import compare, same_losses
 from harmony_cli.report.run_folder import comparison_folders, read_run
 from harmony_cli.report.summary import ComparisonSummary
+from harmony_cli.run_record import RunRecord
 
 LOSSES = st.dictionaries(st.integers(0, 9), st.sampled_from(["0x1p+0", "0x1p+1"]))
 
@@ -66,6 +67,33 @@ def test_a_comparison_with_missing_runs_leaves_their_figures_out(tmp_path: Path)
     assert summary.possible_speedup is None
     assert summary.losses_identical is None
     assert [job.together_seconds is not None for job in summary.jobs] == [True, True]
+
+
+def test_runs_that_did_not_do_the_same_iterations_are_not_compared(tmp_path: Path) -> None:
+    write_run(tmp_path / "dedicated", mode="dedicated")
+    write_run(tmp_path / "shared", tuple(replace(job, iterations=150) for job in PAIR))
+    summary = comparison(tmp_path)
+    assert summary.speedup_over_dedicated is None
+    assert "did not do the same iterations" in summary.verdict[0]
+
+
+def test_turns_that_died_with_a_sidecar_do_not_change_the_work_that_was_done(
+    tmp_path: Path,
+) -> None:
+    write_comparison(tmp_path)
+    turns = tmp_path / "shared" / "jobs" / "digits" / "turns-0.jsonl"
+    lines = turns.read_text().splitlines(keepends=True)
+    turns.write_text("".join(lines[:300] + lines[340:]))
+    assert comparison(tmp_path).speedup_over_dedicated is not None
+
+
+def test_jobs_on_different_slots_have_no_common_least_time(tmp_path: Path) -> None:
+    write_comparison(tmp_path)
+    for mode in ("dedicated", "naive", "shared"):
+        record = RunRecord.read(tmp_path / mode)
+        record.slots.append(record.slots[0].model_copy(update={"name": "cpu-slot-1"}))
+        record.write(tmp_path / mode)
+    assert comparison(tmp_path).least_seconds is None
 
 
 def test_one_differing_bit_of_a_loss_is_found_and_told(tmp_path: Path) -> None:
