@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from arbiter_replay import replay
 from hypothesis import given, settings
@@ -96,5 +98,15 @@ def test_nobody_is_faster_than_alone_and_no_resource_is_used_twice(
 def test_the_schedule_follows_the_arbiters_own_permit_table(
     members: list[Iteration], network: Network
 ) -> None:
-    expected = replay(members, network, iterations=60, warm_up=20)
-    assert iteration_seconds(members, network) == pytest.approx(expected, rel=0.06)
+    # Phases that end at the same instant may be served in either order; so none do.
+    distinct = [
+        replace(
+            member,
+            compute_seconds=member.compute_seconds + 1.31e-6 * (index + 1),
+            pull_seconds=member.pull_seconds + 0.73e-6 * (2 * index + 1),
+            push_seconds=member.push_seconds + 0.47e-6 * (3 * index + 1),
+        )
+        for index, member in enumerate(members)
+    ]
+    expected = replay(distinct, network, iterations=60, warm_up=20)
+    assert iteration_seconds(distinct, network) == pytest.approx(expected, rel=0.05)
