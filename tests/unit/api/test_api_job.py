@@ -143,7 +143,10 @@ def test_a_job_survives_the_way_to_json_and_back() -> None:
         ("spec.sharing.maxSlowdown", lambda d: d["spec"]["sharing"].update(maxSlowdown=1)),
         ("spec.sharing.max_slowdown_percent", lambda d: _sharing(d).update(max_slowdown_percent=1)),
         ("spec.completion.success", lambda d: d["spec"]["completion"].update(success="Some")),
-        ("spec.checkpoint.intervalSeconds", lambda d: d["spec"].update(checkpoint={"intervalSeconds": 0})),
+        (
+            "spec.checkpoint.intervalSeconds",
+            lambda d: d["spec"].update(checkpoint={"intervalSeconds": 0}),
+        ),
         ("metadata.name", lambda d: d["metadata"].update(name="Digits")),
         ("metadata.name", lambda d: d["metadata"].update(name="3d")),
         ("metadata.name", lambda d: d["metadata"].update(name="a" * (LONGEST_JOB_NAME + 1))),
@@ -154,7 +157,7 @@ def test_a_job_survives_the_way_to_json_and_back() -> None:
         ("spec", lambda d: d.update(spec=None)),
         ("specs", lambda d: d.update(specs={})),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_value_is_an_error_at_its_field(where: str, change: Change) -> None:
     assert where in errors(change)
 
