@@ -6,7 +6,7 @@ before it passes the release on, so the intervals of correct permits never touch
 without a permit (`turn` 0) promise nothing and are left out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from harmony_api.sidecar_state import TurnRecord
@@ -17,38 +17,37 @@ Overlap = tuple[TurnRecord, TurnRecord]
 
 def overlapping_compute_turns(turns: Iterable[TurnRecord]) -> list[Overlap]:
     """Return the COMP turns that overlap another; `turns` are those of one device."""
-    return _beyond(_permitted(turns, ("COMP",)), at_once=1)
+    return [(other, turn) for turn, others in _company(turns, ("COMP",)) for other in others]
 
 
 def excessive_network_turns(
     turns: Iterable[TurnRecord],
     network: Literal["HalfDuplex", "FullDuplex"] = "HalfDuplex",
 ) -> list[Overlap]:
-    """Return the NET turns beyond one primary and one secondary per link of a node.
+    """Return the NET turns of a node beyond one primary and one secondary on each link.
 
-    A turn granted as the primary must find the link free, a secondary at most one other turn.
+    A turn granted as the primary must find the link free, and a secondary one other turn.
     """
+    turns = list(turns)
     links = (("PULL", "PUSH"),) if network == "HalfDuplex" else (("PULL",), ("PUSH",))
     found: list[Overlap] = []
     for phases in links:
-        transfers = _permitted(turns := list(turns), phases)
-        found += _beyond(transfers, at_once=2)
-        found += [pair for pair in _beyond(transfers, at_once=1) if not pair[1].secondary]
+        for turn, others in _company(turns, phases):
+            for other in others:
+                # Turns are numbered as they are granted; they may start in another order.
+                earlier, later = sorted((other, turn), key=lambda each: each.turn)
+                if len(others) > 1 or not later.secondary:
+                    found.append((earlier, later))
     return found
 
 
-def _permitted(turns: Iterable[TurnRecord], phases: tuple[str, ...]) -> list[TurnRecord]:
-    chosen = [turn for turn in turns if turn.turn and turn.phase in phases]
-    return sorted(chosen, key=lambda turn: (turn.start_ns, turn.end_ns))
-
-
-def _beyond(turns: list[TurnRecord], *, at_once: int) -> list[Overlap]:
-    """Return (some live turn, turn) for each turn that starts while `at_once` others live."""
+def _company(
+    turns: Iterable[TurnRecord], phases: tuple[str, ...]
+) -> Iterator[tuple[TurnRecord, list[TurnRecord]]]:
+    """Yield each turn with the others that run when it starts."""
     live: list[TurnRecord] = []
-    found: list[Overlap] = []
-    for turn in turns:
+    chosen = [turn for turn in turns if turn.turn and turn.phase in phases]
+    for turn in sorted(chosen, key=lambda each: each.start_ns):
         live = [other for other in live if other.end_ns > turn.start_ns]
-        if len(live) >= at_once:
-            found.append((live[0], turn))
+        yield turn, live
         live.append(turn)
-    return found
