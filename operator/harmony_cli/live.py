@@ -140,7 +140,12 @@ class LiveView:
 
     def _progress(self, row: JobRow, now: float) -> Progress:
         iteration = min((worker.iteration for worker in row.workers), default=0)
-        waited = sum(sum(worker.wait_seconds.values()) for worker in row.workers)
+        waited = sum(
+            seconds
+            for worker in row.workers
+            for phase, seconds in worker.wait_seconds.items()
+            if phase != "SYNC"  # waiting for peers, not for a permit
+        )
         rates = None
         if row.state == "Running":
             speedometer = self._speedometers.setdefault(row.name, Speedometer())

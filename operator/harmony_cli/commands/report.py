@@ -12,7 +12,9 @@ from harmony_cli.report.run_folder import ReportError
 def report(
     run: Annotated[
         Path,
-        typer.Argument(help="A run folder, or one that holds dedicated, naive and shared runs."),
+        typer.Argument(
+            metavar="RUN", help="A run folder, or one that holds dedicated, naive and shared runs."
+        ),
     ],
 ) -> None:
     """Print a run's table, and write its summary, pictures and trace again.

@@ -113,6 +113,7 @@ def _job(
         naive_seconds=jobs["naive"].training_seconds if "naive" in jobs else None,
         together_seconds=together.training_seconds if together else None,
         slowdown_percent=(slowdown - 1) * 100 if slowdown else None,
+        profile=alone.profile if alone else None,
         compared_losses=sum(count for count, _ in compared),
         losses_identical=all(answers) if answers else None,
     )

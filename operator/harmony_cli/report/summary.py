@@ -136,6 +136,8 @@ class JobComparison(_Summary):
     together_seconds: float | None
     slowdown_percent: float | None
     """Of its own speed alone, in seconds per iteration, while sharing."""
+    profile: JobProfile | None
+    """From the dedicated run."""
     compared_losses: int
     """Losses that every run of the comparison has."""
     losses_identical: bool | None

@@ -110,19 +110,12 @@ def _machine_sentences(summary: RunSummary) -> list[str]:
         f"network: NET {_percent(summary.network.utilisation)} of the time"
         + (f", with {excesses} times too many permits" if excesses else "")
     )
-    for group in summary.groups:
-        cycle = [
-            f"{_milliseconds(seconds)} {how}"
-            for how, seconds in (
-                ("predicted", group.predicted_cycle_seconds),
-                ("measured", group.measured_cycle_seconds),
-            )
-            if seconds is not None
-        ]
-        sentences.append(
-            f"{', '.join(group.jobs)} on {', '.join(group.slots)} for "
-            f"{group.window_seconds:.1f} s: cycle {', '.join(cycle) or 'unknown'}"
-        )
+    sentences += [
+        f"{', '.join(group.jobs)} on {', '.join(group.slots)} for {group.window_seconds:.1f} s: "
+        f"cycle {_cycle(group, measured=True)} measured, {_cycle(group, measured=False)} predicted"
+        for group in summary.groups
+        if group.measured_cycle_seconds is not None
+    ]
     return sentences
 
 

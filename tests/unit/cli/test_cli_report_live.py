@@ -47,7 +47,7 @@ def state(job: str, iteration: int, waited: float = 0.0) -> SidecarState:
         loss=0.25,
         doing="Waiting",
         waiting_for="COMP",
-        wait_seconds={"COMP": waited},
+        wait_seconds={"COMP": waited, "SYNC": 7 * waited},
     )
 
 
