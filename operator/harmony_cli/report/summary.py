@@ -76,7 +76,7 @@ class DeviceSummary(_Summary):
     compute_utilisation: float
     """0 to 1: the share of the window in which some job computed."""
     overlaps: int
-    """Times at which two permits for COMP were held at once; 0 unless something is broken."""
+    """Pairs of COMP permits that were held at once; 0 unless something is broken."""
 
 
 class NetworkSummary(_Summary):
@@ -86,7 +86,7 @@ class NetworkSummary(_Summary):
     utilisation: float
     """0 to 1: the share of the window in which bytes moved or servers updated."""
     excesses: int
-    """Times at which more permits for NET were held than there are; 0 unless broken."""
+    """Pairs of NET permits that must not be held at once; 0 unless something is broken."""
 
 
 class GroupSummary(_Summary):

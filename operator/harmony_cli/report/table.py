@@ -108,7 +108,7 @@ def _machine_sentences(summary: RunSummary) -> list[str]:
     excesses = summary.network.excesses
     sentences.append(
         f"network: NET {_percent(summary.network.utilisation)} of the time"
-        + (f", with {excesses} times too many permits" if excesses else "")
+        + (f", with {excesses} overlaps of permits" if excesses else "")
     )
     sentences += [
         f"{', '.join(group.jobs)} on {', '.join(group.slots)} for {group.window_seconds:.1f} s: "
