@@ -42,6 +42,7 @@ def start_worker() -> Iterator[Callable[..., WorkerProcess]]:
         )
         process = subprocess.Popen(
             [sys.executable, "-c", program, str(sidecar.socket_path)],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -52,6 +53,4 @@ def start_worker() -> Iterator[Callable[..., WorkerProcess]]:
     for process in started:
         if process.poll() is None:
             process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        process.communicate()

@@ -178,5 +178,10 @@ class WorkerProcess:
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
+    def say(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+
     def wait(self) -> int:
         return self.process.wait(timeout=DEADLINE_SECONDS * 3)
