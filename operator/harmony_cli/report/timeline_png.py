@@ -16,6 +16,7 @@ from harmony_cli.report.timeline import (
     NETWORK,
     PHASE_COLOURS,
     WINDOW_CYCLES,
+    Kind,
     Row,
     Segment,
     Timeline,
@@ -31,6 +32,7 @@ LEFT, RIGHT = 0.16, 0.91
 BAR_HEIGHT = 0.84
 GAP_BETWEEN_OWNERS = 0.5
 TEXT, QUIET, TRACK = "#222222", "#666666", "#F7F7F7"
+WAIT_HATCH, WAIT_EDGE = "/////", "#B0B0B0"
 BACKGROUND_ALPHA = 0.45
 MODE_TITLES: dict[Mode, str] = {
     "dedicated": "One after the other",
@@ -67,11 +69,11 @@ def draw_comparison(
     timelines: Mapping[Mode, Timeline], summary: ComparisonSummary, path: Path
 ) -> None:
     """Write the picture of a comparison: the machine in each mode, on one scale, and totals."""
-    runs = [run for run in summary.runs if run.mode in timelines]
+    runs = summary.runs
     rows = [
         [row for row in timelines[run.mode].rows if row.by_job and row.segments] for run in runs
     ]
-    length = min(timelines[run.mode].window[1] - timelines[run.mode].window[0] for run in runs)
+    length = min(timeline.window[1] - timeline.window[0] for timeline in timelines.values())
     figure, (*panels, totals) = _panels([*map(len, rows), len(runs)])
     words = f"{length / 1e9:.1f} s from the middle of each run"
     for axes, run, machine in zip(panels, runs, rows, strict=True):
@@ -100,11 +102,11 @@ def _panels(heights: Sequence[float]) -> tuple[Figure, list[Axes]]:
 
 def _draw_rows(
     axes: Axes, timeline: Timeline, rows: Sequence[Row], window: Interval, summary: RunSummary
-) -> set[str]:
+) -> set[Kind]:
     """Draw one line per row, from the top; return the kinds of segments that are seen."""
     busy = {device.name: device.compute_utilisation for device in summary.devices}
     busy[NETWORK] = summary.network.utilisation
-    kinds: set[str] = set()
+    kinds: set[Kind] = set()
     positions: list[float] = []
     y = 0.0
     for index, row in enumerate(rows):
@@ -151,9 +153,9 @@ def _draw_row(
                 align="edge",
                 color=[timeline.colour(row, segment) for segment, _ in chosen],
                 alpha=BACKGROUND_ALPHA if background else 1,
-                edgecolor="#B0B0B0" if waiting else "white",
+                edgecolor=WAIT_EDGE if waiting else "white",
                 linewidth=0 if waiting else 0.4,
-                hatch="/////" if waiting else None,
+                hatch=WAIT_HATCH if waiting else None,
             )
 
 
@@ -234,11 +236,11 @@ def _note(
     )
 
 
-def _swatch(kind: str) -> Patch:
-    colours = {str(name): colour for name, colour in PHASE_COLOURS.items()}
-    hatch = "/////" if kind == "Wait" else None
-    edge = "#B0B0B0" if kind == "Wait" else "white"
-    return Patch(facecolor=colours[kind], edgecolor=edge, linewidth=0, hatch=hatch, label=kind)
+def _swatch(kind: Kind) -> Patch:
+    patch = Patch(facecolor=PHASE_COLOURS[kind], label=kind)
+    if kind == "Wait":
+        patch.set(hatch=WAIT_HATCH, edgecolor=WAIT_EDGE, linewidth=0)
+    return patch
 
 
 def _save(figure: Figure, path: Path) -> None:
