@@ -10,6 +10,7 @@ from harmony_cli.report.timeline import PHASE_COLOURS, Row, Segment, Timeline, v
 MOST_SEGMENTS = 10_000
 """A browser draws this many bars at ease; of a longer run the middle is kept."""
 ROW_PIXELS = 34
+WAIT_STRIPES = "#B0B0B0"
 
 
 def draw_page(timeline: Timeline, title: str, path: Path) -> None:
@@ -109,7 +110,11 @@ def _add_bars(
             "%{customdata[0]} %{customdata[1]}, iteration %{customdata[2]}<br>"
             "%{customdata[3]:.2f} ms, %{customdata[4]:.1f} MB<extra></extra>"
         ),
-        marker={"color": colour, "line": {"width": 0}},
+        marker={
+            "color": colour,
+            "line": {"width": 0},
+            "pattern": {"shape": "/" if name == "Wait" else "", "fgcolor": WAIT_STRIPES},
+        },
     )
 
 
