@@ -9,15 +9,14 @@ import pytest
 from sidecar_processes import Node, SidecarProcess, WorkerProcess, plan_of
 
 
-@pytest.fixture
-def make_node(tmp_path: Path) -> Iterator[Callable[..., Node]]:
-    """Make a node with a plan; its processes end with the test."""
+def _nodes_in(folder: Path) -> Iterator[Callable[..., Node]]:
     nodes: list[Node] = []
 
-    def make(*members: str, **fields: object) -> Node:
-        folder = tmp_path / f"node-{len(nodes)}"
-        folder.mkdir()
-        node = Node(folder, plan_of(*members, **fields))
+    def make(*members: str, compute_seconds: float = 0.01, **fields: object) -> Node:
+        below = folder / f"node-{len(nodes)}"
+        below.mkdir()
+        plan = plan_of(*members, compute_seconds=compute_seconds, **fields)
+        node = Node(below, plan)
         node.write_plan()
         nodes.append(node)
         return node
@@ -25,6 +24,20 @@ def make_node(tmp_path: Path) -> Iterator[Callable[..., Node]]:
     yield make
     for node in nodes:
         node.stop()
+
+
+@pytest.fixture
+def make_node(tmp_path: Path) -> Iterator[Callable[..., Node]]:
+    """Make a node with a plan; its processes end with the test."""
+    yield from _nodes_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def make_node_for_module(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[..., Node]]:
+    """Make a node that serves several tests."""
+    yield from _nodes_in(tmp_path_factory.mktemp("nodes"))
 
 
 @pytest.fixture

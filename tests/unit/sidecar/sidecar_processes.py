@@ -148,7 +148,7 @@ class Node:
                 sidecar.kill()
 
 
-def plan_of(*members: str, **fields: object) -> dict[str, object]:
+def plan_of(*members: str, compute_seconds: float = 0.01, **fields: object) -> dict[str, object]:
     """A node plan of one device; members such as `a/0` in cyclic order."""
     return {
         "group": "g",
@@ -159,7 +159,7 @@ def plan_of(*members: str, **fields: object) -> dict[str, object]:
                 "job": member.partition("/")[0],
                 "worker": int(member.partition("/")[2]),
                 "order": order,
-                "computeSeconds": 0.01,
+                "computeSeconds": compute_seconds,
                 "networkSeconds": 0.01,
             }
             for order, member in enumerate(members)

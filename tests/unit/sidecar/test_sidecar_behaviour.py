@@ -1,13 +1,16 @@
 """A node of real sidecars: permits, events, profile, plans, and the answers over HTTP."""
 
 import json
+import random
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
 from collections.abc import Callable
 
 import pytest
-from sidecar_processes import Node, SidecarProcess, wait_until
+from sidecar_processes import DEADLINE_SECONDS, Node, SidecarProcess, wait_until
 
 from harmony_api.profile import JobProfile
 from harmony_api.turn_checks import excessive_network_turns, overlapping_compute_turns
@@ -256,9 +259,6 @@ def test_a_page_of_garbage_is_no_arbiter(make_node: MakeNode) -> None:
 
 
 def test_missing_settings_are_named() -> None:
-    import subprocess
-    import sys
-
     run = subprocess.run(
         [sys.executable, "-m", "harmony_sidecar"], env={}, capture_output=True, text=True
     )
@@ -277,3 +277,38 @@ def test_a_long_path_is_no_obstacle(make_node: MakeNode) -> None:
         assert grant.coordinated
         client.release(grant)
     assert json.loads(node.plan_path.read_text())["group"] == "g"
+
+
+@pytest.mark.parametrize("permits", ["Cyclic", "FixedAlternation"])
+def test_two_jobs_on_two_nodes_with_two_workers_each_never_deadlock(
+    make_node: MakeNode, permits: str
+) -> None:
+    """Each node orders the jobs its own way, and every iteration waits for the other node."""
+    iterations = 40
+    nodes = [make_node("a/0", "b/0", permits=permits), make_node("b/1", "a/1", permits=permits)]
+    barriers = {job: threading.Barrier(2, timeout=DEADLINE_SECONDS) for job in "ab"}
+    done: list[str] = []
+
+    def work(job: str, client: PermitClient, seed: int) -> None:
+        delay = random.Random(seed)
+        for iteration in range(iterations):
+            for phase in (Phase.PULL, Phase.COMP, Phase.PUSH):
+                time.sleep(delay.random() * 0.002)
+                grant = client.acquire(phase, iteration)
+                assert grant.coordinated
+                time.sleep(delay.random() * 0.004)
+                client.release(grant)
+            barriers[job].wait()
+        client.end()
+        done.append(job)
+
+    for index, node in enumerate(nodes):
+        for job in "ab":
+            client = node.add(job, index).connect()
+            threading.Thread(target=work, args=(job, client, index), daemon=True).start()
+    wait_until(lambda: sorted(done) == ["a", "a", "b", "b"], "the end of all four workers")
+    for node in nodes:
+        turns = [turn for sidecar in node.sidecars.values() for turn in sidecar.turns()]
+        assert len(turns) == 2 * 3 * iterations
+        assert overlapping_compute_turns(turns) == []
+        assert excessive_network_turns(turns) == []

@@ -40,21 +40,38 @@ client.end()
 """
 
 
+LONG_SECONDS = 60.0
+"""A profiled phase whose lease outlasts every test, so that nothing is freed by a lease."""
+
+
+def many_uncoordinated_turns(client: PermitClient) -> None:
+    """Would take a minute if each of them waited for an answer."""
+
+    def run() -> None:
+        for iteration in range(30):
+            grant = client.acquire(Phase.COMP, iteration)
+            assert not grant.coordinated
+            client.release(grant)
+            client.report(iteration, 0, 0.0)
+        done.set()
+
+    done = threading.Event()
+    threading.Thread(target=run, daemon=True).start()
+    wait_until(done.is_set)
+
+
 class Asking:
     """A request for a permit, made in a thread."""
 
     def __init__(self, client: PermitClient, phase: Phase = Phase.COMP) -> None:
         self.answer: Grant | None = None
-        self.seconds = 0.0
         self._arguments = (client, phase)
         self._thread = threading.Thread(target=self._ask, daemon=True)
         self._thread.start()
 
     def _ask(self) -> None:
-        begin = time.monotonic()
         client, phase = self._arguments
         self.answer = client.acquire(phase, 0)
-        self.seconds = time.monotonic() - begin
 
     def result(self) -> Grant:
         self._thread.join(20)
@@ -62,9 +79,11 @@ class Asking:
         return self.answer
 
 
-def two_jobs(make_node: MakeNode, **plan: object) -> tuple[Node, SidecarProcess, SidecarProcess]:
+def two_jobs(
+    make_node: MakeNode, *, compute_seconds: float = 0.01
+) -> tuple[Node, SidecarProcess, SidecarProcess]:
     """A node whose arbiter is the first of the two sidecars returned."""
-    node = make_node("a/0", "b/0", **plan)
+    node = make_node("a/0", "b/0", compute_seconds=compute_seconds)
     arbiter = node.add("a")
     node.arbiter()
     return node, arbiter, node.add("b")
@@ -74,7 +93,7 @@ def two_jobs(make_node: MakeNode, **plan: object) -> tuple[Node, SidecarProcess,
 def test_a_killed_worker_frees_its_permit_at_once(
     make_node: MakeNode, start_worker: StartWorker, holder_is_at_the_arbiter: bool
 ) -> None:
-    _, arbiter, member = two_jobs(make_node)
+    _, arbiter, member = two_jobs(make_node, compute_seconds=LONG_SECONDS)
     its, other = (arbiter, member) if holder_is_at_the_arbiter else (member, arbiter)
     worker = start_worker(its, HOLD)
     assert worker.next_line().startswith("holding True")
@@ -122,7 +141,7 @@ def test_a_hung_holder_is_revoked_and_its_late_release_ignored(make_node: MakeNo
 
 
 def test_a_successor_knows_what_a_killed_arbiter_had_given_out(make_node: MakeNode) -> None:
-    node, arbiter, member = two_jobs(make_node)
+    node, arbiter, member = two_jobs(make_node, compute_seconds=LONG_SECONDS)
     third = node.add("c")
     holder, client = member.connect(), third.connect()
     held = holder.acquire(Phase.COMP, 0)
@@ -141,7 +160,7 @@ def test_a_successor_knows_what_a_killed_arbiter_had_given_out(make_node: MakeNo
 def test_what_the_killed_arbiters_own_worker_held_is_kept_until_it_is_back(
     make_node: MakeNode,
 ) -> None:
-    node, arbiter, member = two_jobs(make_node)
+    node, arbiter, member = two_jobs(make_node, compute_seconds=LONG_SECONDS)
     holder, client = arbiter.connect(), member.connect()
     held = holder.acquire(Phase.COMP, 0)
     arbiter.kill()
@@ -151,16 +170,14 @@ def test_what_the_killed_arbiters_own_worker_held_is_kept_until_it_is_back(
     arbiter.start()
     assert asking.answer is None
     holder.release(held)
-    begin = time.monotonic()
     second = Asking(holder, Phase.PULL)
     assert asking.result().coordinated
     assert second.result().coordinated
-    assert time.monotonic() - begin < 1.5, "it did not wait for the lease"
     assert node.arbiter() is member
 
 
 def test_a_resumed_arbiter_finds_that_it_is_none_any_more(make_node: MakeNode) -> None:
-    node, arbiter, member = two_jobs(make_node)
+    node, arbiter, member = two_jobs(make_node, compute_seconds=LONG_SECONDS)
     third = node.add("c")
     holder, client = member.connect(), third.connect()
     held = holder.acquire(Phase.COMP, 0)
@@ -180,7 +197,7 @@ def test_a_resumed_arbiter_finds_that_it_is_none_any_more(make_node: MakeNode) -
 
 
 def test_an_arbiter_that_ends_in_order_is_succeeded_without_delay(make_node: MakeNode) -> None:
-    _, arbiter, member = two_jobs(make_node)
+    _, arbiter, member = two_jobs(make_node, compute_seconds=LONG_SECONDS)
     client = member.connect()
     client.release(client.acquire(Phase.COMP, 0))
     arbiter.signal(signal.SIGTERM)
@@ -192,7 +209,7 @@ def test_an_arbiter_that_ends_in_order_is_succeeded_without_delay(make_node: Mak
 def test_a_worker_outlives_its_sidecar_and_keeps_its_permit(
     make_node: MakeNode, start_worker: StartWorker
 ) -> None:
-    _, arbiter, member = two_jobs(make_node)
+    _, arbiter, member = two_jobs(make_node, compute_seconds=LONG_SECONDS)
     worker = start_worker(
         member,
         "grant = client.acquire(Phase.COMP, 0)\nsay('holding')\n"
@@ -206,20 +223,18 @@ def test_a_worker_outlives_its_sidecar_and_keeps_its_permit(
     worker.say("release")
     assert worker.next_line() == "released"
     assert asking.result().coordinated
-    assert asking.seconds < 1.8, "freed by the release, not by the lease"
 
 
 def test_a_worker_that_dies_after_its_sidecar_frees_its_permit(
     make_node: MakeNode, start_worker: StartWorker
 ) -> None:
-    _, arbiter, member = two_jobs(make_node)
+    _, arbiter, member = two_jobs(make_node, compute_seconds=LONG_SECONDS)
     worker = start_worker(member, HOLD)
     worker.next_line()
     asking = Asking(arbiter.connect())
     member.kill()
     worker.process.kill()
     assert asking.result().coordinated
-    assert asking.seconds < 1.8, "freed by the death, not by the lease"
 
 
 def test_a_worker_goes_on_without_its_sidecar_and_returns_to_a_restarted_one(
@@ -229,12 +244,7 @@ def test_a_worker_goes_on_without_its_sidecar_and_returns_to_a_restarted_one(
     client = member.connect()
     client.release(client.acquire(Phase.COMP, 0))
     member.kill()
-    begin = time.monotonic()
-    for iteration in range(20):
-        grant = client.acquire(Phase.COMP, iteration)
-        assert not grant.coordinated
-        client.release(grant)
-    assert time.monotonic() - begin < 4, "only the first wait takes the bound"
+    many_uncoordinated_turns(client)
     member.start()
     wait_until(lambda: client.acquire(Phase.COMP, 0).coordinated)
 
@@ -244,13 +254,7 @@ def test_a_stopped_sidecar_holds_its_worker_up_for_the_bound_only(make_node: Mak
     client = member.connect()
     client.release(client.acquire(Phase.COMP, 0))
     member.signal(signal.SIGSTOP)
-    begin = time.monotonic()
-    for iteration in range(20):
-        grant = client.acquire(Phase.COMP, iteration)
-        assert not grant.coordinated
-        client.release(grant)
-        client.report(iteration, 0, 0.0)
-    assert time.monotonic() - begin < 4
+    many_uncoordinated_turns(client)
     member.signal(signal.SIGCONT)
     grant = wait_until(lambda: (grant := client.acquire(Phase.COMP, 0)).coordinated and grant)
     client.release(grant)
@@ -267,14 +271,9 @@ def test_without_an_arbiter_the_sidecar_fails_open_and_counts_it(make_node: Make
         fcntl.flock(lock, fcntl.LOCK_EX)
         sidecar = node.add("a")
         client = sidecar.connect()
-        begin = time.monotonic()
-        for iteration in range(10):
-            grant = client.acquire(Phase.COMP, iteration)
-            assert not grant.coordinated
-            client.release(grant)
-        assert time.monotonic() - begin < 4, "only the first wait takes the bound"
-        assert sidecar.state().uncoordinated_turns == 10
-        assert "harmony_sidecar_uncoordinated_turns_total 10.0" in sidecar.get("/metrics").decode()
+        many_uncoordinated_turns(client)
+        assert sidecar.state().uncoordinated_turns == 30
+        assert "harmony_sidecar_uncoordinated_turns_total 30.0" in sidecar.get("/metrics").decode()
     wait_until(lambda: client.acquire(Phase.COMP, 0).coordinated)
 
 
@@ -284,12 +283,7 @@ def test_without_a_plan_the_sidecar_fails_open_after_ten_seconds(
     node = make_node("a/0")
     node.plan_path.unlink()
     client = node.add("a").connect()
-    begin = time.monotonic()
-    assert not client.acquire(Phase.COMP, 0).coordinated
-    assert time.monotonic() - begin > 5
-    begin = time.monotonic()
-    assert not client.acquire(Phase.COMP, 1).coordinated
-    assert time.monotonic() - begin < 1
+    many_uncoordinated_turns(client)
     node.write_plan()
     wait_until(lambda: client.acquire(Phase.COMP, 0).coordinated)
 
