@@ -4,11 +4,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 from parameter_server_job import Processes, Threads
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Compute as a server does, whatever ran before."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from harmony_worker.parameter_server.client import ParameterServerClient
+from harmony_worker.parameter_server.client import ParameterServerClient, RolledBackError
 from harmony_worker.parameter_server.server import accept_workers, listen
 from harmony_worker.parameter_server.service import Service
 from harmony_worker.parameter_server.snapshot_schedule import SnapshotSchedule
@@ -200,6 +200,10 @@ def loss_of(model: torch.nn.Module, worker: int, iteration: int) -> torch.Tensor
     return torch.nn.functional.cross_entropy(model(inputs), classes)
 
 
+_seeding = threading.Lock()
+"""Models are made on several threads, from torch's one generator."""
+
+
 class Worker:
     """One worker of the test's job: a model, its client, and a loop to run."""
 
@@ -217,7 +221,8 @@ class Worker:
         **settings: object,
     ) -> None:
         self.worker = worker
-        self.model = Model(7 + worker if seed is None else seed, hidden)
+        with _seeding:
+            self.model = Model(7 + worker if seed is None else seed, hidden)
         optimizer_class = getattr(torch.optim, optimizer)
         self.optimizer = optimizer_class(self.model.parameters(), **settings)
         self.client = ParameterServerClient(
@@ -263,3 +268,73 @@ def train_together(workers: Sequence[Worker], iterations: int) -> list[list[floa
     """Train all workers at once and return their losses."""
     running = [Running(partial(each.train, iterations)) for each in workers]
     return [each.result() for each in running]
+
+
+def plain_training(
+    iterations: int,
+    workers: int,
+    optimizer: str,
+    *,
+    hidden: int = 67,
+    decay: float = 1.0,
+    **settings: object,
+) -> tuple[list[list[float]], Model]:
+    """Run the same job in one process: gradients summed in worker order, then divided."""
+    model = Model(7, hidden)
+    stepper = getattr(torch.optim, optimizer)(model.parameters(), **settings)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(stepper, decay)
+    losses: list[list[float]] = [[] for _ in range(workers)]
+    for iteration in range(iterations):
+        total: list[torch.Tensor] = []
+        for worker in range(workers):
+            model.zero_grad()
+            loss = loss_of(model, worker, iteration)
+            loss.backward()
+            losses[worker].append(loss.item())
+            gradients = [parameter.grad for parameter in model.parameters()]
+            total = [a + b for a, b in zip(total, gradients, strict=True)] if total else gradients
+        for parameter, gradient in zip(model.parameters(), total, strict=True):
+            parameter.grad = gradient / workers
+        stepper.step()
+        scheduler.step()
+    return losses, model
+
+
+class History:
+    """The losses of one worker index over all its processes."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, set[float]] = {}
+        self.rollbacks = 0
+
+    def add(self, iteration: int, loss: float) -> None:
+        self._seen.setdefault(iteration, set()).add(loss)
+
+    @property
+    def losses(self) -> list[float]:
+        """By iteration; fails when an iteration was repeated with another loss."""
+        assert all(len(values) == 1 for values in self._seen.values()), self._seen
+        assert sorted(self._seen) == list(range(len(self._seen)))
+        return [next(iter(self._seen[iteration])) for iteration in sorted(self._seen)]
+
+
+def train_through_rollbacks(
+    make: Callable[[], Worker], iterations: int, history: History, pace: Callable[[int], None]
+) -> None:
+    """Train to the end; after a rollback start anew, as a worker's process does in place.
+
+    `pace` is called after each iteration.
+    """
+    while True:
+        worker = make()
+        try:
+            for iteration in range(worker.client.initialise().iteration, iterations):
+                history.add(iteration, worker.iterate(iteration))
+                pace(iteration)
+            worker.client.finished()
+        except RolledBackError:
+            history.rollbacks += 1
+        else:
+            return
+        finally:
+            worker.client.close()

@@ -123,10 +123,11 @@ class ParameterServerClient:
         self._optimizer = optimizer
         self._tables = tuple(tables)
         name = optimizer_class.__name__
-        check_dense(name)
+        trained = _trained(parameters, optimizer)
+        if trained:
+            check_dense(name)
         for table in self._tables:
             check_sparse(table.name, table.optimizer, table.hyperparameters)
-        trained = _trained(parameters, optimizer)
         self._layout = plan_layout(
             [tensor for tensor, _ in trained], len(servers), elementwise=name in ELEMENTWISE
         )
@@ -234,9 +235,11 @@ class ParameterServerClient:
     def pull(self, gate: TransferGate, rows: Mapping[str, torch.Tensor] | None = None) -> Pulled:
         """Bring the parameters into the flat buffer, and rows (unique int64 ids) by table.
 
-        For a model on a device, `load` then moves them there.
+        For a model on a device, `load` then moves them there. Raises IndexError for a row that
+        a table does not have.
         """
         wanted = rows or {}
+        self._check_rows(wanted)
         values = {
             table.name: torch.empty(len(wanted[table.name]), table.columns)
             for table in self._tables
@@ -288,6 +291,7 @@ class ParameterServerClient:
         `stop_requested` the servers name an iteration before which all workers stop. Returns
         when every server has the bytes; the update happens at the next `sync`.
         """
+        self._check_rows({name: ids for name, (ids, _) in (rows or {}).items()})
         gradients = self._staging.gradient_bytes()
         settings = self._changed_settings()
         header = Header(
@@ -332,6 +336,15 @@ class ParameterServerClient:
             return {}
         self._sent_settings = settings
         return settings
+
+    def _check_rows(self, rows: Mapping[str, torch.Tensor]) -> None:
+        tables = {table.name: table for table in self._tables}
+        for name, ids in rows.items():
+            outside = ids[(ids < 0) | (ids >= tables[name].rows)]
+            if len(outside):
+                raise IndexError(
+                    f"row {int(outside[0])} of table {name!r}, which has {tables[name].rows}"
+                )
 
     def _rows_for(
         self,

@@ -149,7 +149,7 @@ class Service:
             plan = ShardPlan.from_json(hello["plan"])
         except UnsupportedOptimizerError as error:
             raise RefusedError(str(error)) from None
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise WireError(f"a HELLO that cannot be read: {error!r}") from None
         if hello.get("job") != self._job:
             raise RefusedError(f"this is a server of job {self._job!r}, not {hello.get('job')!r}")
@@ -225,8 +225,8 @@ class Service:
         shard = self._held()
         _expect(request, meta=0, payload=shard.plan.part.bytes)
         try:
-            self._begin_rollback(request)
-        except RolledBackError:
+            self._begin_rollback(session, request)
+        except (RolledBackError, RefusedError):
             wire.discard(session.connection, request.payload_bytes)
             raise
         wire.receive_into(session.connection, shard.parameter_bytes)
@@ -239,7 +239,9 @@ class Service:
     def _restore(self, session: Session, request: Header) -> None:
         _expect(request, meta=0, payload=0)
         shard = self._held()
-        self._begin_rollback(request)
+        if request.iteration not in self._snapshots.iterations:
+            raise RefusedError(f"there is no snapshot of iteration {request.iteration}")
+        self._begin_rollback(session, request)
         with self._changed:
             try:
                 states = self._snapshots.restore(request.iteration, shard)
@@ -250,8 +252,10 @@ class Service:
         log.info("rolled back to iteration %d", request.iteration)
         wire.send_message(session.connection, Header(Kind.OK))
 
-    def _begin_rollback(self, request: Header) -> None:
+    def _begin_rollback(self, session: Session, request: Header) -> None:
         """From here to the end of the rollback there is no generation, so nobody else acts."""
+        if session.worker != 0:
+            raise RefusedError("only worker 0 decides where the job starts")
         with self._changed:
             if request.generation <= self._generation:
                 raise RolledBackError

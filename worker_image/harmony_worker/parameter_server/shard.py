@@ -74,7 +74,8 @@ class ShardPlan:
             server=int(value["server"]),
             servers=int(value["servers"]),
         )
-        check_dense(plan.optimizer)
+        if plan.part.segments:
+            check_dense(plan.optimizer)
         groups = max((segment.group for segment in plan.part.segments), default=-1) + 1
         if groups > len(plan.groups):
             raise ValueError(f"{groups} param groups are used, {len(plan.groups)} described")

@@ -64,7 +64,11 @@ class TableShard:
         if divisor > 1:
             total.div_(divisor)
         self._values.grad = torch.sparse_coo_tensor(
-            touched.unsqueeze(0), total, self._values.shape, is_coalesced=True
+            touched.unsqueeze(0),
+            total,
+            self._values.shape,
+            is_coalesced=True,
+            check_invariants=False,
         )
         self._optimizer.step()
 
