@@ -1,0 +1,247 @@
+"""What a permit costs: its way from one worker to the next, and the memory of a sidecar.
+
+Two jobs with a real sidecar each, placed as the local runner places them; one of the sidecars
+is the arbiter, so a permit crosses three process boundaries: worker, sidecar, sidecar, worker.
+Both workers compute for a moment under COMP permits of one device, so that each finds the
+other waiting. A hand-over lasts from the call of release in one to the return of acquire in
+the other. Alone, iterations of fixed work with and without permits alternate in one process.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from harmony_api.worker_protocol import Phase
+from harmony_cli.local.slots import cpu_list, divide_cpus
+from harmony_worker.permits import PermitClient
+from harness import Figure, environment, parse_options, report
+
+HANDOVERS = 10_000
+HOLD_SECONDS = 0.0005
+ITERATION_SECONDS = 0.020
+ITERATIONS = 300
+QUICK_ITERATIONS = 60
+JOBS = ("one", "other")
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--worker"]:
+        return work(sys.argv[2], Path(sys.argv[3]), [int(number) for number in sys.argv[4:]])
+    options = parse_options(__doc__ or "", rounds=5)
+    iterations = QUICK_ITERATIONS if options.quick else ITERATIONS
+    p50, p99, overhead, memory = [], [], [], []
+    for _ in range(options.rounds):
+        with tempfile.TemporaryDirectory(prefix="handoff-") as folder:
+            seconds, rss = measure_handovers(Path(folder))
+        cuts = statistics.quantiles(seconds, n=100)
+        p50.append(cuts[49])
+        p99.append(cuts[98])
+        memory.append(float(max(rss)))
+        with tempfile.TemporaryDirectory(prefix="handoff-") as folder:
+            overhead.append(measure_alone(Path(folder), iterations))
+    figures = [
+        Figure.of("handoff.p50_seconds", p50, "s"),
+        Figure.of("handoff.p99_seconds", p99, "s"),
+        Figure.of("handoff.alone_overhead", overhead),
+        Figure.of("handoff.sidecar_rss_bytes", memory, "B"),
+    ]
+    report("handoff", figures, options, where=environment("pydantic", "prometheus-client"))
+    return 0
+
+
+# ---- in the benchmark's process
+
+
+def measure_handovers(folder: Path) -> tuple[list[float], list[int]]:
+    """Return the seconds of each hand-over, and the sidecars' memory after them."""
+    with sidecars(folder, JOBS) as processes:
+        start_ns = time.monotonic_ns() + 1_000_000_000
+        workers = [
+            start_worker("handover", folder, job, start_ns, HANDOVERS // len(JOBS)) for job in JOBS
+        ]
+        turns = sorted(turn for worker in workers for turn in answer(worker))
+        for job in JOBS:
+            port = socket_path(folder, job).with_suffix(".sock.port").read_text()
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read()
+        memory = [resident_bytes(process.pid) for process in processes]
+    seconds = []
+    for (_, _, released_ns, job), (acquired_ns, asked_ns, _, next_job) in itertools.pairwise(turns):
+        if job != next_job and asked_ns < released_ns:
+            seconds.append((acquired_ns - released_ns) / 1e9)
+    if len(seconds) < HANDOVERS // 2:
+        raise RuntimeError(f"only {len(seconds)} hand-overs from a worker to one that waited")
+    return seconds, memory
+
+
+def measure_alone(folder: Path, iterations: int) -> float:
+    """Return what permits add to an iteration of a job alone, as a share of it."""
+    with sidecars(folder, JOBS[:1]):
+        plain, permitted = answer(start_worker("alone", folder, JOBS[0], iterations))
+    return statistics.median(permitted) / statistics.median(plain) - 1
+
+
+@contextlib.contextmanager
+def sidecars(folder: Path, jobs: tuple[str, ...]) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Start a node of sidecars under one plan, and end it."""
+    members = [
+        {"job": job, "worker": 0, "order": order, "computeSeconds": HOLD_SECONDS}
+        for order, job in enumerate(jobs)
+    ]
+    plan = {"group": "benchmark", "generation": 1, "devices": ["cpu"], "members": members}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    _, transfer_cpus = placement()
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        for job in jobs:
+            processes.append(
+                subprocess.Popen(
+                    [*on_cores(transfer_cpus), sys.executable, "-m", "harmony_sidecar"],
+                    env=os.environ
+                    | {
+                        "HARMONY_JOB": job,
+                        "HARMONY_SOCKET": str(socket_path(folder, job)),
+                        "HARMONY_NODE_STORE": str(folder / "store"),
+                        "HARMONY_NODE_PLAN": str(folder / "plan.json"),
+                    },
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+            deadline = time.monotonic() + 10
+            while not socket_path(folder, job).with_suffix(".sock.port").exists():
+                if time.monotonic() > deadline or processes[-1].poll() is not None:
+                    raise RuntimeError("a sidecar does not start")
+                time.sleep(0.01)
+        yield processes
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+
+
+def placement() -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the cores of workers and of sidecars, as in a local run with one slot."""
+    machine = divide_cpus(sorted(os.sched_getaffinity(0)), 1)
+    return machine.slots[0].compute_cpus, machine.transfer_cpus
+
+
+def on_cores(cpus: tuple[int, ...]) -> list[str]:
+    return ["taskset", "-c", cpu_list(cpus)]
+
+
+def start_worker(kind: str, folder: Path, job: str, *numbers: int) -> subprocess.Popen[str]:
+    compute_cpus, _ = placement()
+    return subprocess.Popen(
+        [
+            *on_cores(compute_cpus),
+            *(sys.executable, __file__, "--worker", kind, str(socket_path(folder, job))),
+            *map(str, numbers),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def answer(worker: subprocess.Popen[str]) -> list:
+    output, _ = worker.communicate(timeout=300)
+    if worker.returncode:
+        raise RuntimeError(f"a worker ended with {worker.returncode}")
+    return json.loads(output)
+
+
+def socket_path(folder: Path, job: str) -> Path:
+    return folder / f"{job}.sock"
+
+
+def resident_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"process {pid} has no memory")
+
+
+# ---- in a worker's process
+
+
+def work(kind: str, path: Path, numbers: list[int]) -> int:
+    client = PermitClient.connect(path)
+    result = (
+        hand_over(client, path.stem, *numbers) if kind == "handover" else alone(client, *numbers)
+    )
+    client.end()
+    json.dump(result, sys.stdout)
+    return 0
+
+
+def hand_over(
+    client: PermitClient, job: str, start_ns: int, turns: int
+) -> list[tuple[int, int, int, str]]:
+    """Return (acquired, asked, released, job) of each turn, in ns."""
+    result = []
+    while time.monotonic_ns() < start_ns:
+        time.sleep(0.001)
+    for iteration in range(turns):
+        asked_ns = time.monotonic_ns()
+        grant = client.acquire(Phase.COMP, iteration)
+        acquired_ns = time.monotonic_ns()
+        if not grant.coordinated:
+            raise RuntimeError("a permit was not granted in time")
+        while time.monotonic_ns() < acquired_ns + HOLD_SECONDS * 1e9:
+            pass
+        released_ns = time.monotonic_ns()
+        client.release(grant)
+        result.append((acquired_ns, asked_ns, released_ns, job))
+    return result
+
+
+def alone(client: PermitClient, iterations: int) -> tuple[list[float], list[float]]:
+    """Return the seconds of iterations without and with permits, taken in turn."""
+    blocks = calibrate(ITERATION_SECONDS / 3)
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for iteration in range(2 * iterations):
+        started = time.perf_counter()
+        if permitted := iteration % 2:
+            client.synced(iteration, 0, 0)
+        for phase in (Phase.PULL, Phase.COMP, Phase.PUSH):
+            if permitted:
+                grant = client.acquire(phase, iteration)
+                compute(blocks)
+                client.release(grant, 1)
+            else:
+                compute(blocks)
+        if permitted:
+            client.report(iteration, iterations, 0.0)
+        seconds[permitted].append(time.perf_counter() - started)
+    return seconds
+
+
+_BLOCK = bytes(65536)
+
+
+def compute(blocks: int) -> None:
+    for _ in range(blocks):
+        hashlib.sha256(_BLOCK).digest()
+
+
+def calibrate(seconds: float) -> int:
+    """Return how many blocks take that long."""
+    rates = []
+    for _ in range(10):
+        started = time.perf_counter()
+        compute(20)
+        rates.append((time.perf_counter() - started) / 20)
+    return max(1, round(seconds / min(rates)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
