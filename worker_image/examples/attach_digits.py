@@ -39,8 +39,8 @@ def main() -> None:
             optimizer.zero_grad()
             loss = cross_entropy(model(image), label)
             loss.backward()
-            optimizer.step()
             job.report(loss)  # optional: progress, and the exact loss in the records of a run
+            optimizer.step()
         print(f"epoch {epoch}: loss {loss.item():.4f}")
 
 

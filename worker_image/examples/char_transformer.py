@@ -73,9 +73,9 @@ def main() -> None:
                 logits = model(block[:, :-1])
                 loss = cross_entropy(logits.flatten(0, 1), block[:, 1:].flatten())
                 loss.backward()
+            job.report(loss)
             with job.push():
                 optimizer.push()
-            job.report(loss)
 
 
 if __name__ == "__main__":

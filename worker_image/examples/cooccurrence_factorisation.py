@@ -76,9 +76,9 @@ def main() -> None:
                 error = model(firsts, seconds) - counts.log()
                 loss = (weights * error**2).sum() / weights.sum()
                 loss.backward()
+            job.report(loss)
             with job.push():
                 optimizer.push()
-            job.report(loss)
 
 
 if __name__ == "__main__":

@@ -55,9 +55,9 @@ def main() -> None:
             with job.compute():
                 loss = cross_entropy(model(image), label)
                 loss.backward()
+            job.report(loss)
             with job.push():
                 optimizer.push()
-            job.report(loss)
 
 
 if __name__ == "__main__":

@@ -223,7 +223,11 @@ class Job:
             scheduler.step()
 
     def report(self, loss: Tensor | float) -> None:
-        """Note the loss of the present iteration."""
+        """Note the loss of the present iteration.
+
+        Before the push: after it the iteration counts as done, and the loss of a worker that
+        is killed in between would be missing.
+        """
         value = float(loss.detach() if isinstance(loss, Tensor) else loss)
         if self._losses is not None:
             self._losses.write(self.iteration, value)
