@@ -33,6 +33,7 @@ from harmony_api.worker_protocol import (
 )
 from harmony_sidecar.election import ElectionFolder, Seat
 from harmony_sidecar.link_messages import (
+    AT_ONCE,
     JOIN,
     MAXIMUM_MESSAGE_BYTES,
     PLAN,
@@ -40,7 +41,15 @@ from harmony_sidecar.link_messages import (
     encode_revoked,
 )
 from harmony_sidecar.node_pages import record_body
-from harmony_sidecar.permits import Decision, Granted, LiveTurn, Member, PermitTable, Promoted
+from harmony_sidecar.permits import (
+    Decision,
+    Ended,
+    Granted,
+    LiveTurn,
+    Member,
+    PermitTable,
+    Promoted,
+)
 
 log = logging.getLogger(__name__)
 
@@ -144,9 +153,7 @@ class Arbiter:
             return
         primaries = self._table.primaries()
         if primaries != self._shown:
-            self._shown = primaries
-            self._board.set_primary(Phase.PULL, primaries[0])
-            self._board.set_primary(Phase.PUSH, primaries[1])
+            self._show(primaries)
         for decision in decisions:
             live = decision.live
             if isinstance(decision, Granted):
@@ -154,10 +161,18 @@ class Arbiter:
                 self._channels[live.member].granted(decision.request, live, self.epoch)
             elif isinstance(decision, Promoted):
                 self._holders.extend(live)
-            else:
-                self._holders.erase(live.turn)
-                if decision.cause == "Lease" and live.member in self._channels:
-                    self._channels[live.member].revoked(live.turn, time.monotonic_ns())
+            elif decision.cause == "Lease" and live.member in self._channels:
+                self._channels[live.member].revoked(live.turn, time.monotonic_ns())
+        # Erased last: the next holder shall not wait for it, and a successor that still reads
+        # it hears from the member that it holds nothing.
+        for decision in decisions:
+            if isinstance(decision, Ended):
+                self._holders.erase(decision.live.turn)
+
+    def _show(self, primaries: tuple[Turn | None, Turn | None]) -> None:
+        self._shown = primaries
+        self._board.set_primary(Phase.PULL, primaries[0])
+        self._board.set_primary(Phase.PUSH, primaries[1])
 
     def _accept(self) -> None:
         while True:
@@ -287,7 +302,7 @@ class _Link:
 
     def _send(self, message: bytes) -> None:
         try:
-            self._connection.send(message, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            self._connection.send(message, AT_ONCE)
         except OSError:
             # A full or broken link: its thread wakes, and the sidecar joins anew.
             _shut(self._connection)

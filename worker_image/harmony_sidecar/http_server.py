@@ -10,7 +10,7 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from harmony_sidecar.sidecar import Sidecar
 
@@ -42,11 +42,11 @@ class _Handler(BaseHTTPRequestHandler):
         sidecar = self.server.sidecar
         url = urllib.parse.urlsplit(self.path)
         if url.path == "/metrics":
-            self._answer(generate_latest(sidecar.metrics.registry), CONTENT_TYPE_LATEST)
+            self._answer(sidecar.accounts.metrics_text(), CONTENT_TYPE_LATEST)
         elif url.path == "/state":
             self._answer(sidecar.state().model_dump_json(by_alias=True).encode(), _JSON)
         elif url.path == "/profile":
-            profile = sidecar.state().profile
+            profile = sidecar.accounts.profile()
             if profile is None:
                 self._fail(http.HTTPStatus.NO_CONTENT)
             else:
@@ -56,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
             if not after.isascii() or not after.isdigit() or len(after) > 18:
                 self._fail(http.HTTPStatus.BAD_REQUEST)
                 return
-            page = sidecar.turns(int(after))
+            page = sidecar.accounts.page(int(after))
             self._answer(page.model_dump_json(by_alias=True).encode(), _JSON)
         elif url.path == "/healthz":
             self._answer(b"ok\n", "text/plain")

@@ -15,6 +15,7 @@ arbiter to sidecar
     REVOKED   as in the worker protocol, then u64 CLOCK_MONOTONIC ns of the revocation
 """
 
+import socket
 import struct
 from typing import Final
 
@@ -23,6 +24,8 @@ from pydantic import BaseModel, Field
 from harmony_api.node_plan import NodePlan
 from harmony_api.worker_protocol import HEADER, MessageType, Turn
 
+AT_ONCE: Final = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+"""Flags of every send on the permit path: whoever does not read is dropped, not waited for."""
 MAXIMUM_MESSAGE_BYTES: Final = 65536
 JOIN: Final = 64
 PLAN: Final = 65

@@ -62,8 +62,6 @@ class SidecarMetrics:
         self._turns[phase].inc()
         if past.bytes_moved:
             self._bytes[phase].inc(past.bytes_moved)
-        if phase is Phase.SYNC:
-            self._waits[phase].observe((past.end_ns - past.start_ns) / 1e9)
-        else:
-            self._waits[phase].observe((past.start_ns - past.requested_ns) / 1e9)
+        self._waits[phase].observe(past.wait_ns / 1e9)
+        if phase is not Phase.SYNC:
             self._holds[phase].observe((past.end_ns - past.start_ns) / 1e9)

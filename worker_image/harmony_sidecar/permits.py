@@ -180,11 +180,13 @@ class PermitTable:
         if member is None:
             return []
         decisions: list[Decision] = []
+        touched: Phase | None = phase
         if member.turn is not None:
             self._end(self.live[member.turn], "Release", decisions)
+            touched = None
         member.pending = _Pending(self._next_sequence, request, phase, now_ns)
         self._next_sequence += 1
-        return self._settle(decisions, now_ns)
+        return self._settle(decisions, now_ns, touched)
 
     def withdraw(self, name: Member) -> None:
         """The worker gave its request up."""
@@ -198,7 +200,7 @@ class PermitTable:
             return []
         decisions: list[Decision] = []
         self._end(live, "Release", decisions)
-        return self._settle(decisions, now_ns)
+        return self._settle(decisions, now_ns, live.phase)
 
     def expire(self, now_ns: int) -> list[Decision]:
         """Revoke the turns whose lease has ended."""
@@ -255,11 +257,15 @@ class PermitTable:
 
     # ---- grants
 
-    def _settle(self, decisions: list[Decision], now_ns: int) -> list[Decision]:
-        """Give out whatever can be given out now."""
-        self._settle_compute(decisions, now_ns)
-        for resource, phases in self._links.items():
-            self._settle_link(resource, phases, decisions, now_ns)
+    def _settle(
+        self, decisions: list[Decision], now_ns: int, touched: Phase | None = None
+    ) -> list[Decision]:
+        """Give out whatever can be given out now; `touched` where only one phase can gain."""
+        if touched is None or touched is Phase.COMP:
+            self._settle_compute(decisions, now_ns)
+        if touched is not Phase.COMP:
+            for resource, phases in self._links.items():
+                self._settle_link(resource, phases, decisions, now_ns)
         return decisions
 
     def _settle_compute(self, decisions: list[Decision], now_ns: int) -> None:

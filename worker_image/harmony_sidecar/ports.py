@@ -21,7 +21,7 @@ from harmony_api.worker_protocol import (
     encode,
 )
 from harmony_sidecar.arbiter import Arbiter
-from harmony_sidecar.link_messages import JOIN, LINK_REVOKED, PLAN, Join, encode_json
+from harmony_sidecar.link_messages import AT_ONCE, JOIN, LINK_REVOKED, PLAN, Join, encode_json
 from harmony_sidecar.permits import LiveTurn
 from harmony_sidecar.session import WorkerSession
 
@@ -132,7 +132,7 @@ class RemotePort:
 
     def _send(self, message: bytes) -> None:
         try:
-            self._socket.send(message, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            self._socket.send(message, AT_ONCE)
         except OSError:
             self.close()
 

@@ -2,8 +2,8 @@
 
 The session stands between two parties that may each vanish: the worker and the arbiter. It
 knows what the worker waits for and holds, passes requests on to the arbiter through a port,
-and answers by itself when nobody else does (fail open). Forwarding comes first, accounting
-after it. All methods are called with the process's lock held.
+and answers by itself when nobody else does (fail open). All methods are called with the
+process's lock held.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ from harmony_api.worker_protocol import (
     Turn,
     encode,
 )
-from harmony_sidecar.metrics import SidecarMetrics
+from harmony_sidecar.accounts import TurnAccounts
+from harmony_sidecar.link_messages import AT_ONCE
 from harmony_sidecar.permits import Member
-from harmony_sidecar.phase_profile import PhaseProfile
-from harmony_sidecar.turn_ring import PHASE_NAMES, EndedBy, PastTurn, TurnRing
+from harmony_sidecar.turn_ring import PHASE_NAMES, EndedBy, PastTurn
 
 log = logging.getLogger(__name__)
 
@@ -98,26 +98,22 @@ class WorkerSession:
         self,
         job: str,
         worker: int,
-        metrics: SidecarMetrics,
+        accounts: TurnAccounts,
         board_descriptor: int,
         current_epoch: Callable[[], Epoch],
     ) -> None:
         self.member = Member(f"{job}/{worker}")
-        self.ring = TurnRing()
-        self.profile = PhaseProfile()
         self.port: ArbiterPort | None = None
         self._port_lost_ns = self._started_ns = time.monotonic_ns()
         self.connection: socket.socket | None = None
         self.chunked = False
         self.plan: NodePlan | None = None
-        self._metrics = metrics
+        self._accounts = accounts
         self._board_descriptor = board_descriptor
         self._current_epoch = current_epoch
         self._pending: _Request | None = None
         self._held: _Held | None = None
         self._state = SidecarState(job=job, worker=worker)
-        self._wait_ns = dict.fromkeys(Phase, 0)
-        self._counts = dict.fromkeys(Phase, 0)
         self._handlers: dict[int, Callable[..., None]] = {
             MessageType.ACQUIRE: self._acquire,
             MessageType.RELEASE: self._release,
@@ -144,7 +140,7 @@ class WorkerSession:
         self._port_lost_ns = now
         self.chunked = bool(flags & HelloFlags.CHUNKED)
         self._state.connected, self._state.ended = True, False
-        self.profile.worker_started()
+        self._accounts.worker_started()
         welcome = encode(MessageType.WELCOME, VERSION, 0)
         socket.send_fds(connection, [welcome], [self._board_descriptor], socket.MSG_NOSIGNAL)
 
@@ -198,8 +194,7 @@ class WorkerSession:
         now = time.monotonic_ns()
         start = max(0, now - waited_ns)
         past = PastTurn(Phase.SYNC, iteration, 0, 0, start, start, now, update_ns=update_ns)
-        self._wait_ns[Phase.SYNC] += now - start
-        self._keep(past, counts=True)
+        self._accounts.note(past, counts=True)
 
     def _report(self, iteration: int, total: int, loss: float) -> None:
         self._state.iteration, self._state.total = iteration, total
@@ -265,7 +260,7 @@ class WorkerSession:
         held = self._held
         if held is not None and held.turn == turn:
             self._send(encode(MessageType.REVOKED, turn))
-            self._metrics.revoked.inc()
+            self._accounts.metrics.revoked.inc()
             self._state.revoked_turns += 1
             self._finish(held, at_ns, 0, "Lease")
 
@@ -285,7 +280,7 @@ class WorkerSession:
             )
         if nobody_answers:
             if not measured_only:
-                self._metrics.uncoordinated.inc()
+                self._accounts.metrics.uncoordinated.inc()
             self._state.uncoordinated_turns += not measured_only
             self._start(request, Turn(0), 0, _UNCOORDINATED, counts=measured_only)
         elif now_ns - request.heard_ns > _WAIT_NANOSECONDS:
@@ -300,9 +295,6 @@ class WorkerSession:
             update={
                 "doing": self._doing(),
                 "waiting_for": PHASE_NAMES[self._pending.phase] if self._pending else None,
-                "wait_seconds": {PHASE_NAMES[p]: ns / 1e9 for p, ns in self._wait_ns.items()},
-                "turns": {PHASE_NAMES[p]: count for p, count in self._counts.items()},
-                "profile": self.profile.typical(),
             }
         )
 
@@ -348,21 +340,13 @@ class WorkerSession:
             coordinated=held.turn != 0,
             ended_by=ended_by,
         )
-        self._wait_ns[held.phase] += held.start_ns - held.requested_ns
-        self._keep(past, counts=held.counts and ended_by == "Release")
-
-    def _keep(self, past: PastTurn, *, counts: bool) -> None:
-        self._counts[past.phase] += 1
-        self.ring.append(past)
-        if counts:
-            self.profile.add(past)
-        self._metrics.observe(past)
+        self._accounts.note(past, counts=held.counts and ended_by == "Release")
 
     def _send(self, frame: bytes) -> None:
         if self.connection is None:
             return
         try:
-            self.connection.send(frame, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            self.connection.send(frame, AT_ONCE)
         except OSError:
             # It reads no more, or is gone; its thread finds out and cleans up.
             with contextlib.suppress(OSError):

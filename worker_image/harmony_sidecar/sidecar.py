@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from harmony_api.sidecar_state import SidecarState, TurnPage
+from harmony_api.sidecar_state import SidecarState
 from harmony_api.unix_address import socket_address
 from harmony_api.worker_protocol import (
     MAGIC,
@@ -24,12 +24,13 @@ from harmony_api.worker_protocol import (
     ProtocolError,
     Turn,
 )
+from harmony_sidecar.accounts import TurnAccounts
 from harmony_sidecar.arbiter import Arbiter
 from harmony_sidecar.election import HEARTBEAT_SECONDS, ElectionFolder
-from harmony_sidecar.metrics import SidecarMetrics
 from harmony_sidecar.plan_file import PlanFile
 from harmony_sidecar.ports import LocalPort, RemotePort
 from harmony_sidecar.session import WorkerSession
+from harmony_sidecar.turn_ring import PHASE_NAMES
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +46,12 @@ class Sidecar:
     ) -> None:
         """Listen for the worker; raises OSError when socket or store cannot be made."""
         self.lock = threading.Lock()
-        self.metrics = SidecarMetrics()
+        self.accounts = TurnAccounts()
         self._folder = ElectionFolder(node_store)
         self.session = WorkerSession(
             job,
             worker,
-            self.metrics,
+            self.accounts,
             self._folder.board_descriptor,
             lambda: self._folder.page.epoch,
         )
@@ -93,14 +94,18 @@ class Sidecar:
     def state(self) -> SidecarState:
         """Where the worker stands, and who the arbiter is."""
         with self.lock:
-            return self.session.state().model_copy(
-                update={"arbiter": self.arbiter is not None, "epoch": self._joined_epoch}
-            )
-
-    def turns(self, after: int) -> TurnPage:
-        """Turns recorded after a sequence number."""
-        with self.lock:
-            return self.session.ring.page(after)
+            state = self.session.state()
+            arbiter = self.arbiter is not None
+        waits, turns = self.accounts.wait_seconds(), self.accounts.turns()
+        return state.model_copy(
+            update={
+                "arbiter": arbiter,
+                "epoch": self._joined_epoch,
+                "wait_seconds": {PHASE_NAMES[phase]: value for phase, value in waits.items()},
+                "turns": {PHASE_NAMES[phase]: value for phase, value in turns.items()},
+                "profile": self.accounts.profile(),
+            }
+        )
 
     # ---- the worker
 
@@ -190,24 +195,25 @@ class Sidecar:
                 log.warning("epoch %d has ended, another arbiter took over", self.arbiter.epoch)
                 self.arbiter.close()
                 self.arbiter = None
-                self.metrics.is_arbiter.set(0)
+                self.accounts.metrics.is_arbiter.set(0)
                 self.session.drop_port()
             if self.arbiter is not None:
                 page.beat(now)
                 self.arbiter.expire(now)
             self.session.look_after_request(now)
+        self.accounts.settle()
         if self.arbiter is None and self._folder.is_vacant(now):
             seat = self._folder.take_over(now)
             if seat is not None:
                 with self.lock:
                     self.arbiter = Arbiter(self._folder, seat, self.lock)
-                    self.metrics.is_arbiter.set(1)
+                    self.accounts.metrics.is_arbiter.set(1)
                 log.info("arbiter of epoch %d", seat.epoch)
         epoch = page.epoch
         with self.lock:
             if epoch != self._joined_epoch:
                 self._joined_epoch = epoch
-                self.metrics.epoch.set(epoch)
+                self.accounts.metrics.epoch.set(epoch)
                 self.session.drop_port()
             if self.session.port is None and self.session.wants_port:
                 self._open_port()

@@ -38,6 +38,12 @@ class PastTurn(NamedTuple):
     coordinated: bool = True
     ended_by: EndedBy = "Release"
 
+    @property
+    def wait_ns(self) -> int:
+        """How long the worker waited for it; a SYNC is nothing but waiting."""
+        begin = self.end_ns if self.phase is Phase.SYNC else self.start_ns
+        return begin - self.requested_ns
+
 
 class TurnRing:
     """Holds the last CAPACITY turns; sequence numbers begin at 1."""

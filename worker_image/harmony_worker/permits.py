@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 _RECONNECT_SECONDS: Final = 0.02
 _BOARD_POLL_SECONDS: Final = 0.0002
+# Plain integers: operations on flag enums are slow, and this is the permit path.
+_AT_ONCE: Final = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 _SECONDARY: Final = int(GrantFlags.SECONDARY)
 _UNCOORDINATED: Final = int(GrantFlags.UNCOORDINATED)
 _STOP: Final = int(GrantFlags.STOP)
@@ -213,7 +215,7 @@ class PermitClient:
         if self._socket is None:
             return
         try:
-            self._socket.send(frame, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            self._socket.send(frame, _AT_ONCE)
         except OSError:
             self._lose()
 
