@@ -40,9 +40,10 @@ def test_two_workers_learn_and_never_leave_the_bound(servers: Threads) -> None:
         nonlocal worst
         losses = []
         for iteration in range(worker.client.initialise().iteration, ITERATIONS):
-            worker.client.sync(iteration)
             with lock:
                 at[worker.worker] = iteration
+            worker.client.sync(iteration)
+            with lock:
                 worst = max(worst, iteration - min(at))
             losses.append(worker.compute(iteration))
             worker.client.push(iteration, OPEN_GATE)

@@ -34,6 +34,7 @@ def main() -> int:
         print(f"a parameter server cannot start: {error}", file=sys.stderr)
         return 2
     torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
     try:
         return serve(job, server, address, workers, SnapshotSchedule(store, seconds))
     except OSError as error:

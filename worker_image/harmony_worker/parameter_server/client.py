@@ -374,8 +374,7 @@ class ParameterServerClient:
 
     def close(self) -> None:
         """Close the connections; the servers keep everything for a successor."""
-        for link in self._links:
-            link.abort()
+        self._abort()
         self._threads.shutdown()
         for link in self._links:
             link.close()
@@ -390,14 +389,21 @@ class ParameterServerClient:
         futures = [
             self._threads.submit(action, server, link) for server, link in enumerate(self._links)
         ]
-        done, pending = wait(futures, return_when=FIRST_EXCEPTION)
-        if pending:
-            for link in self._links:
-                link.abort()
-            wait(pending)
+        try:
+            done, pending = wait(futures, return_when=FIRST_EXCEPTION)
+            if pending:
+                self._abort()
+                wait(pending)
+        except BaseException:  # the user's Ctrl-C: leave no thread behind that waits
+            self._abort()
+            raise
         for future in sorted(done, key=futures.index):
             future.result()
         return [future.result() for future in futures]
+
+    def _abort(self) -> None:
+        for link in self._links:
+            link.abort()
 
 
 def _trained(

@@ -19,6 +19,7 @@ PATIENCE_SECONDS: Final = 120.0
 """How long a server may be away."""
 LOG_SECONDS: Final = 5.0
 ATTEMPT_SECONDS: Final = 5.0
+LONGEST_PAUSE_SECONDS: Final = 0.25
 
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
@@ -130,7 +131,7 @@ class Link:
                         "waiting for server %s since %.0f s: %s", self._address, now - begin, error
                     )
                 time.sleep(pause)
-                pause = min(1.0, 2 * pause)
+                pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
             else:
                 return self._connection
 
@@ -141,8 +142,8 @@ class Link:
             wire.tune(connection)
             hello = {**self._hello, "fresh": not self._met}
             wire.send_json(connection, Header(Kind.HELLO), hello)
-            connection.settimeout(None)
             status = wire.receive_json(connection, self.answer(connection))
+            connection.settimeout(None)
             if self.generation not in (0, status["generation"]):
                 raise RolledBackError
         except BaseException:

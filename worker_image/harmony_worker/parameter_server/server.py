@@ -14,12 +14,12 @@ import threading
 from typing import Final, Literal
 
 from harmony_worker.parameter_server import wire
-from harmony_worker.parameter_server.service import (
+from harmony_worker.parameter_server.service import Service, refuse
+from harmony_worker.parameter_server.sessions import (
+    Hello,
     RefusedError,
-    Service,
     Session,
     SupersededError,
-    refuse,
 )
 from harmony_worker.parameter_server.snapshot_schedule import SnapshotSchedule
 from harmony_worker.parameter_server.wire import Header, Kind, WireError
@@ -116,7 +116,7 @@ def _greet(connection: socket.socket, service: Service) -> Session | None:
     hello = wire.receive_json(connection, header)
     connection.settimeout(None)
     try:
-        session = service.admit(connection, hello)
+        session = service.admit(connection, Hello.read(hello))
     except RefusedError as error:
         refuse(connection, str(error))
         return None

@@ -10,91 +10,26 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import torch
 
 from harmony_worker.parameter_server import wire
-from harmony_worker.parameter_server.optimizers import UnsupportedOptimizerError
+from harmony_worker.parameter_server.push_message import PushForm, PushMessage, Settings
 from harmony_worker.parameter_server.rounds import Rounds, RoundsError, Update
+from harmony_worker.parameter_server.sessions import (
+    Hello,
+    RefusedError,
+    RolledBackError,
+    Session,
+    SupersededError,
+)
 from harmony_worker.parameter_server.shard import Shard, ShardPlan
 from harmony_worker.parameter_server.snapshot_schedule import SnapshotSchedule
 from harmony_worker.parameter_server.snapshots import SnapshotError
 from harmony_worker.parameter_server.wire import NONE, Header, Kind, WireError
 
 log = logging.getLogger(__name__)
-
-
-class RefusedError(Exception):
-    """The request cannot be granted; the message goes to the worker."""
-
-
-class RolledBackError(Exception):
-    """The worker speaks of another generation than the server's."""
-
-
-class SupersededError(Exception):
-    """A newer connection of the same worker has replaced this one."""
-
-
-class Session:
-    """One worker's connection."""
-
-    def __init__(self, connection: socket.socket, worker: int, process: int) -> None:
-        self.connection = connection
-        self.worker = worker
-        self.process = process
-        """Random number of the worker's process."""
-        self.superseded = False
-        self.left = threading.Event()
-
-    def supersede(self) -> None:
-        """End the connection, whatever its thread is doing with it."""
-        self.superseded = True
-        with contextlib.suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
-
-
-Settings = tuple[list[dict[str, Any]], list[dict[str, Any]]]
-"""Hyperparameters of the param groups, and of the tables."""
-
-
-@dataclass(frozen=True)
-class _PushExtras:
-    """What a push brings beside the gradients, from its meta block."""
-
-    state_bytes: int
-    row_counts: tuple[int, ...]
-    settings: Settings | None
-
-    @staticmethod
-    def read(meta: Mapping[str, Any], shard: Shard) -> "_PushExtras":
-        """Check the meta block against what the shard holds; raises WireError."""
-        settings = None
-        try:
-            counts = tuple(int(count) for count in meta.get("rows", [0] * len(shard.tables)))
-            state_bytes = int(meta.get("state", 0))
-            if "groups" in meta:
-                settings = (
-                    [dict(group) for group in meta["groups"]],
-                    [dict(group) for group in meta["tables"]],
-                )
-        except (KeyError, TypeError, ValueError) as error:
-            raise WireError(f"a push that cannot be read: {error!r}") from None
-        sane = 0 <= state_bytes <= wire.MAX_STATE_BYTES and len(counts) == len(shard.tables)
-        if sane and settings is not None:
-            sane = (len(settings[0]), len(settings[1])) == (
-                len(shard.plan.groups),
-                len(shard.tables),
-            )
-        if not sane or any(
-            not 0 <= count <= len(table.held)
-            for count, table in zip(counts, shard.tables, strict=True)
-        ):
-            raise WireError("a push with impossible lengths")
-        return _PushExtras(state_bytes, counts, settings)
 
 
 class Service:
@@ -140,27 +75,22 @@ class Service:
 
     # Joining
 
-    def admit(self, connection: socket.socket, hello: Mapping[str, Any]) -> Session:
-        """Check a HELLO and make its session, which replaces an older one of that worker."""
-        try:
-            worker, process = int(hello["worker"]), int(hello["process"])
-            fresh, workers = bool(hello["fresh"]), int(hello["workers"])
-            staleness = int(hello["staleness"])
-            plan = ShardPlan.from_json(hello["plan"])
-        except UnsupportedOptimizerError as error:
-            raise RefusedError(str(error)) from None
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise WireError(f"a HELLO that cannot be read: {error!r}") from None
-        if hello.get("job") != self._job:
-            raise RefusedError(f"this is a server of job {self._job!r}, not {hello.get('job')!r}")
-        if workers != self._workers or not 0 <= worker < workers or staleness < 0:
-            raise RefusedError(f"worker {worker} of {workers}: this job has {self._workers}")
-        session = Session(connection, worker, process)
+    def admit(self, connection: socket.socket, hello: Hello) -> Session:
+        """Make the session of a worker that said hello; it replaces that worker's older one.
+
+        Raises RefusedError, or SupersededError for a process that was itself replaced.
+        """
+        worker = hello.worker
+        if hello.job != self._job:
+            raise RefusedError(f"this is a server of job {self._job!r}, not {hello.job!r}")
+        if hello.workers != self._workers or not 0 <= worker < hello.workers:
+            raise RefusedError(f"worker {worker} of {hello.workers}: the job has {self._workers}")
+        session = Session(connection, worker, hello.process)
         with self._changed:
             old = self._sessions.get(worker)
-            if old is not None and not fresh and old.process != process:
+            if old is not None and not hello.fresh and old.process != hello.process:
                 raise SupersededError
-            self._hold(plan, staleness)
+            self._hold(hello.plan, hello.staleness)
             self._sessions[worker] = session
             if old is not None:
                 old.supersede()
@@ -240,7 +170,7 @@ class Service:
         _expect(request, meta=0, payload=0)
         shard = self._held()
         if request.iteration not in self._snapshots.iterations:
-            raise RefusedError(f"there is no snapshot of iteration {request.iteration}")
+            raise RolledBackError
         self._begin_rollback(session, request)
         with self._changed:
             try:
@@ -326,51 +256,42 @@ class Service:
         if index >= len(tables) or count > len(tables[index].held):
             raise WireError(f"{count} row ids of table {index}")
         table = tables[index]
-        rows = _receive_tensor(session.connection, (count,), torch.int64)
+        rows = wire.receive_tensor(session.connection, (count,), torch.int64)
         with self._current(session, request):
             values = table.read(rows)
         wire.send_message(session.connection, Header(Kind.OK), payload=[wire.bytes_of(values)])
 
     def _push(self, session: Session, request: Header) -> None:
         shard = self._held()
-        worker, iteration = session.worker, request.iteration
-        extras = _PushExtras.read(wire.receive_json(session.connection, request), shard)
-        row_bytes = sum(
-            count * (8 + table.row_bytes)
-            for count, table in zip(extras.row_counts, shard.tables, strict=True)
-        )
-        payload = shard.plan.part.bytes + extras.state_bytes + row_bytes
-        _expect(request, meta=request.meta_bytes, payload=payload)
+        connection, worker, iteration = session.connection, session.worker, request.iteration
+        form = PushForm.read(connection, request, shard)
         try:
             with self._current(session, request):
                 wanted = self._rounds.is_new(worker, iteration)
-                target = shard.gradient_bytes(worker)
         except (RolledBackError, RoundsError):
-            wire.discard(session.connection, request.payload_bytes)
+            wire.discard(connection, request.payload_bytes)
             raise
-        if not wanted:
-            wire.discard(session.connection, request.payload_bytes)
-        else:
-            wire.receive_into(session.connection, target)
-            state = wire.receive_bytes(session.connection, extras.state_bytes)
-            pushed = []
-            for count, table in zip(extras.row_counts, shard.tables, strict=True):
-                rows = _receive_tensor(session.connection, (count,), torch.int64)
-                shape = (count, table.table.columns)
-                pushed.append((rows, _receive_tensor(session.connection, shape, torch.float32)))
+        if wanted:
+            message = form.receive(connection, shard.gradient_bytes(worker), shard)
             with self._current(session, request):
-                for table, (rows, gradients) in zip(shard.tables, pushed, strict=True):
-                    table.put(worker, rows, gradients)
-                states = self._worker_states[worker]
-                states[iteration] = state
-                states.pop(iteration - 2, None)
-                if extras.settings is not None:
-                    self._pending_settings = extras.settings
-                self._rounds.complete_push(worker, iteration)
+                self._keep(session, iteration, message)
+        else:
+            wire.discard(connection, request.payload_bytes)
         if request.flags & wire.Flags.STOP:
             with self._changed:
                 self._rounds.request_stop()
-        wire.send_message(session.connection, Header(Kind.OK))
+        wire.send_message(connection, Header(Kind.OK))
+
+    def _keep(self, session: Session, iteration: int, message: PushMessage) -> None:
+        worker = session.worker
+        for table, (rows, gradients) in zip(self._held().tables, message.rows, strict=True):
+            table.put(worker, rows, gradients)
+        states = self._worker_states[worker]
+        states[iteration] = message.worker_state
+        states.pop(iteration - 2, None)
+        if message.settings is not None:
+            self._pending_settings = message.settings
+        self._rounds.complete_push(worker, iteration)
 
     # Moving on; all of it with the lock held
 
@@ -463,11 +384,3 @@ def _expect(request: Header, *, meta: int, payload: int) -> None:
 
 def _word(iteration: int | None) -> int:
     return NONE if iteration is None else iteration
-
-
-def _receive_tensor(
-    connection: socket.socket, shape: tuple[int, ...], dtype: torch.dtype
-) -> torch.Tensor:
-    tensor = torch.empty(shape, dtype=dtype)
-    wire.receive_into(connection, wire.bytes_of(tensor))
-    return tensor

@@ -195,6 +195,15 @@ def receive_json(connection: socket.socket, header: Header) -> dict[str, Any]:
     return value
 
 
+def receive_tensor(
+    connection: socket.socket, shape: tuple[int, ...], dtype: torch.dtype
+) -> torch.Tensor:
+    """Return a tensor of this form, whose bytes come next; the caller has checked the form."""
+    tensor = torch.empty(shape, dtype=dtype)
+    receive_into(connection, bytes_of(tensor))
+    return tensor
+
+
 def receive_into(
     connection: socket.socket, view: memoryview, gate: TransferGate = OPEN_GATE
 ) -> None:
