@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import torch
@@ -34,9 +33,10 @@ from harmony_worker.parameter_server.optimizers import (
     check_sparse,
     hyperparameters_of,
 )
+from harmony_worker.parameter_server.row_transfers import RowTransfers
 from harmony_worker.parameter_server.shard import ShardPlan
 from harmony_worker.parameter_server.staging import Staging
-from harmony_worker.parameter_server.tables import SparseTable, row_range
+from harmony_worker.parameter_server.tables import SparseTable
 from harmony_worker.parameter_server.wire import NONE, Header, Kind, TransferGate
 
 __all__ = [
@@ -134,6 +134,7 @@ class ParameterServerClient:
         self._staging = Staging(
             self._layout, {tensor.name: parameter for tensor, parameter in trained}
         )
+        self._rows = RowTransfers(self._tables, len(servers))
         process = secrets.randbits(63)
         self._links = [
             Link(
@@ -239,26 +240,13 @@ class ParameterServerClient:
         a table does not have.
         """
         wanted = rows or {}
-        self._check_rows(wanted)
-        values = {
-            table.name: torch.empty(len(wanted[table.name]), table.columns)
-            for table in self._tables
-            if table.name in wanted
-        }
+        self._rows.check(wanted)
+        values = self._rows.places(wanted)
 
         def fetch(server: int, link: Link) -> int:
             target = self._staging.parameter_bytes(self._layout.parts[server])
             moved = link.request(lambda connection: self._pull_part(connection, link, target, gate))
-            for index, table in enumerate(self._tables):
-                if table.name not in wanted:
-                    continue
-                held = row_range(table.rows, server, len(self._links))
-                ids = wanted[table.name]
-                here = ((ids >= held.start) & (ids < held.stop)).nonzero().view(-1)
-                fetched = torch.empty(len(here), table.columns)
-                moved += link.request(partial(_pull_rows, link, index, ids[here], fetched, gate))
-                values[table.name][here] = fetched
-            return moved
+            return moved + self._rows.fetch(server, link, wanted, values, gate)
 
         return Pulled(sum(self._on_all(fetch, transfer=True)), values)
 
@@ -291,7 +279,7 @@ class ParameterServerClient:
         `stop_requested` the servers name an iteration before which all workers stop. Returns
         when every server has the bytes; the update happens at the next `sync`.
         """
-        self._check_rows({name: ids for name, (ids, _) in (rows or {}).items()})
+        self._rows.check({name: ids for name, (ids, _) in (rows or {}).items()})
         gradients = self._staging.gradient_bytes()
         settings = self._changed_settings()
         header = Header(
@@ -309,7 +297,7 @@ class ParameterServerClient:
                 meta["state"] = len(worker_state)
                 payload.append(memoryview(worker_state))
             if self._tables:
-                pieces = [self._rows_for(table, server, rows or {}) for table in self._tables]
+                pieces = self._rows.pieces(server, rows or {})
                 meta["rows"] = [len(ids) for ids, _ in pieces]
                 payload += [wire.bytes_of(tensor) for piece in pieces for tensor in piece]
             encoded = json.dumps(meta).encode() if meta else b""
@@ -336,28 +324,6 @@ class ParameterServerClient:
             return {}
         self._sent_settings = settings
         return settings
-
-    def _check_rows(self, rows: Mapping[str, torch.Tensor]) -> None:
-        tables = {table.name: table for table in self._tables}
-        for name, ids in rows.items():
-            outside = ids[(ids < 0) | (ids >= tables[name].rows)]
-            if len(outside):
-                raise IndexError(
-                    f"row {int(outside[0])} of table {name!r}, which has {tables[name].rows}"
-                )
-
-    def _rows_for(
-        self,
-        table: SparseTable,
-        server: int,
-        rows: Mapping[str, tuple[torch.Tensor, torch.Tensor]],
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        if table.name not in rows:
-            return torch.empty(0, dtype=torch.int64), torch.empty(0, table.columns)
-        ids, gradients = rows[table.name]
-        held = row_range(table.rows, server, len(self._links))
-        here = (ids >= held.start) & (ids < held.stop)
-        return ids[here], gradients[here].contiguous()
 
     def load(self) -> None:
         """Device models: copy the pulled parameters to the device (nothing to do on a CPU)."""
@@ -422,22 +388,6 @@ def _trained(
         for name, p in parameters.items()
         if p.requires_grad and id(p) in groups
     ]
-
-
-def _pull_rows(
-    link: Link,
-    table: int,
-    ids: torch.Tensor,
-    into: torch.Tensor,
-    gate: TransferGate,
-    connection: socket.socket,
-) -> int:
-    gate.before_chunk()
-    header = Header(Kind.ROWS, generation=link.generation)
-    wire.send_message(connection, header, wire.TABLE.pack(table), [wire.bytes_of(ids)])
-    link.answer(connection)
-    wire.receive_into(connection, wire.bytes_of(into), gate)
-    return ids.nbytes + into.nbytes
 
 
 def _pin(cpus: frozenset[int]) -> None:
