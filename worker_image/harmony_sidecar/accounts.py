@@ -22,16 +22,20 @@ class TurnAccounts:
 
     def __init__(self) -> None:
         self.metrics = SidecarMetrics()
-        self._noted: deque[tuple[PastTurn, bool] | None] = deque()
+        self._noted: deque[tuple[PastTurn | None, PastTurn | None] | None] = deque()
         self._lock = threading.Lock()
         self._ring = TurnRing()
         self._profile = PhaseProfile()
         self._wait_ns = dict.fromkeys(Phase, 0)
         self._turns = dict.fromkeys(Phase, 0)
 
-    def note(self, past: PastTurn, *, counts: bool) -> None:
-        """Remember a turn; `counts`: it tells what its phase costs."""
-        self._noted.append((past, counts))
+    def note(self, recorded: PastTurn | None, measured: PastTurn | None) -> None:
+        """Remember a turn that ended, and what it tells about the cost of its phase.
+
+        They differ when a phase outlives its lease: it is recorded until the lease ended,
+        and measured when it is through.
+        """
+        self._noted.append((recorded, measured))
 
     def worker_started(self) -> None:
         """A new worker process: its first iterations do not count."""
@@ -45,13 +49,14 @@ class TurnAccounts:
                 if entry is None:
                     self._profile.worker_started()
                     continue
-                past, counts = entry
-                self._turns[past.phase] += 1
-                self._wait_ns[past.phase] += past.wait_ns
-                self._ring.append(past)
-                if counts:
-                    self._profile.add(past)
-                self.metrics.observe(past)
+                recorded, measured = entry
+                if recorded is not None:
+                    self._turns[recorded.phase] += 1
+                    self._wait_ns[recorded.phase] += recorded.wait_ns
+                    self._ring.append(recorded)
+                    self.metrics.observe(recorded)
+                if measured is not None:
+                    self._profile.add(measured)
 
     def wait_seconds(self) -> dict[Phase, float]:
         """Seconds waited so far for each phase; for SYNC, in all."""

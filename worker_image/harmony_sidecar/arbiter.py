@@ -38,7 +38,7 @@ from harmony_sidecar.link_messages import (
     MAXIMUM_MESSAGE_BYTES,
     PLAN,
     Join,
-    encode_revoked,
+    encode_grant,
 )
 from harmony_sidecar.node_pages import record_body
 from harmony_sidecar.permits import (
@@ -53,8 +53,10 @@ from harmony_sidecar.permits import (
 
 log = logging.getLogger(__name__)
 
+_ACCEPT_AGAIN_SECONDS: Final = 0.1
 _DEATH_MILLISECONDS: Final = 1000
 """The sockets of a process close just before its death shows; one that lives joins anew."""
+_SECONDARY: Final = int(GrantFlags.SECONDARY)
 _PERMIT_PHASES: Final = {int(p): p for p in (Phase.PULL, Phase.COMP, Phase.PUSH)}
 
 
@@ -64,7 +66,7 @@ class Channel(Protocol):
     def granted(self, request: int, live: LiveTurn, epoch: int) -> None:
         """The request got its turn."""
 
-    def revoked(self, turn: Turn, at_ns: int) -> None:
+    def revoked(self, turn: Turn) -> None:
         """The turn holds nothing any more."""
 
     def replaced(self) -> None:
@@ -87,6 +89,7 @@ class Arbiter:
         self._shown: tuple[Turn | None, Turn | None] = (None, None)
         self._channels: dict[Member, Channel] = {}
         self._links: set[socket.socket] = set()
+        self._closed = threading.Event()
         threading.Thread(target=self._accept, name="arbiter", daemon=True).start()
 
     @property
@@ -106,7 +109,7 @@ class Arbiter:
         now = time.monotonic_ns()
         self._apply(self._table.join(member, plan, chunked=chunked, held=held, now_ns=now))
         if held and held not in self._table.live:
-            channel.revoked(held, now)
+            channel.revoked(held)
 
     def set_plan(self, member: Member, plan: NodePlan) -> None:
         """A member's plan changed; raises ValueError as `join` does."""
@@ -141,6 +144,7 @@ class Arbiter:
 
     def close(self) -> None:
         """Stop serving; members look for the next arbiter."""
+        self._closed.set()
         _shut(self._listener)
         for link in list(self._links):
             _shut(link)
@@ -162,7 +166,7 @@ class Arbiter:
             elif isinstance(decision, Promoted):
                 self._holders.extend(live)
             elif decision.cause == "Lease" and live.member in self._channels:
-                self._channels[live.member].revoked(live.turn, time.monotonic_ns())
+                self._channels[live.member].revoked(live.turn)
         # Erased last: the next holder shall not wait for it, and a successor that still reads
         # it hears from the member that it holds nothing.
         for decision in decisions:
@@ -179,7 +183,9 @@ class Arbiter:
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                return
+                if self._closed.wait(_ACCEPT_AGAIN_SECONDS):
+                    return
+                continue
             threading.Thread(
                 target=_Link(self, connection, self._lock, self._links).serve,
                 name="arbiter-link",
@@ -204,11 +210,11 @@ class _Link:
         self._member: Member | None = None
 
     def granted(self, request: int, live: LiveTurn, epoch: int) -> None:
-        flags = GrantFlags.SECONDARY if live.secondary else GrantFlags.NONE
-        self._send(encode(MessageType.GRANT, request, live.turn, epoch, flags))
+        flags = _SECONDARY if live.secondary else 0
+        self._send(encode_grant(request, live.turn, epoch, flags, live.deadline_ns))
 
-    def revoked(self, turn: Turn, at_ns: int) -> None:
-        self._send(encode_revoked(turn, at_ns))
+    def revoked(self, turn: Turn) -> None:
+        self._send(encode(MessageType.REVOKED, turn))
 
     def replaced(self) -> None:
         _shut(self._connection)
@@ -244,7 +250,9 @@ class _Link:
         if len(data) < 3 or data[2] != JOIN or len(descriptors) != 2:
             raise ProtocolError("a link must begin with JOIN and two descriptors")
         join = Join.model_validate_json(data[3:])
-        worker = cleanup.enter_context(socket.socket(fileno=os.dup(descriptors[0])))
+        worker = cleanup.enter_context(
+            socket.fromfd(descriptors[0], socket.AF_UNIX, socket.SOCK_STREAM)
+        )
         member = Member(join.member)
         with self._lock:
             self._arbiter.join(member, join.plan, self, chunked=join.chunked, held=Turn(join.held))

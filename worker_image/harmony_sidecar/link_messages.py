@@ -1,8 +1,8 @@
 """Messages between a sidecar and its node's arbiter.
 
 The link is a Unix SEQPACKET socket, so that one receive is one message. Requests, releases,
-grants and revocations have the layout of the worker protocol (a GRANT can be passed on as it
-came); joining and plans are rare and carry JSON behind the same header.
+grants and revocations have the layout of the worker protocol; joining and plans are rare and
+carry JSON behind the same header.
 
 sidecar to arbiter
     JOIN      JSON Join; first message, once; carries two descriptors (SCM_RIGHTS): the worker's
@@ -11,8 +11,8 @@ sidecar to arbiter
     ACQUIRE, RELEASE   as in the worker protocol; RELEASE of turn 0 withdraws the request
     END       the worker is gone; a link that ends without it says nothing about the worker
 arbiter to sidecar
-    GRANT     as in the worker protocol
-    REVOKED   as in the worker protocol, then u64 CLOCK_MONOTONIC ns of the revocation
+    GRANT     as in the worker protocol, then u64 CLOCK_MONOTONIC ns of the end of its lease
+    REVOKED   as in the worker protocol
 """
 
 import socket
@@ -22,14 +22,14 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from harmony_api.node_plan import NodePlan
-from harmony_api.worker_protocol import HEADER, MessageType, Turn
+from harmony_api.worker_protocol import HEADER, LENGTH, MessageType, Turn
 
 AT_ONCE: Final = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 """Flags of every send on the permit path: whoever does not read is dropped, not waited for."""
 MAXIMUM_MESSAGE_BYTES: Final = 65536
 JOIN: Final = 64
 PLAN: Final = 65
-LINK_REVOKED: Final = struct.Struct("<HBQQ")
+LINK_GRANT: Final = struct.Struct("<HBIQIBQ")
 
 
 class Join(BaseModel):
@@ -50,6 +50,7 @@ def encode_json(kind: int, model: BaseModel) -> bytes:
     return HEADER.pack(0, kind) + body
 
 
-def encode_revoked(turn: Turn, at_ns: int) -> bytes:
-    """Return a REVOKED message with the time of the revocation."""
-    return LINK_REVOKED.pack(LINK_REVOKED.size - 2, MessageType.REVOKED, turn, at_ns)
+def encode_grant(request: int, turn: Turn, epoch: int, flags: int, deadline_ns: int) -> bytes:
+    """Return a GRANT message with the end of its lease."""
+    length = LINK_GRANT.size - LENGTH.size
+    return LINK_GRANT.pack(length, MessageType.GRANT, request, turn, epoch, flags, deadline_ns)

@@ -12,7 +12,7 @@ from typing import Final
 from harmony_api.node_plan import NodePlan
 from harmony_api.unix_address import socket_address
 from harmony_api.worker_protocol import (
-    GRANT,
+    REVOKED,
     GrantFlags,
     MessageType,
     Phase,
@@ -21,7 +21,7 @@ from harmony_api.worker_protocol import (
     encode,
 )
 from harmony_sidecar.arbiter import Arbiter
-from harmony_sidecar.link_messages import AT_ONCE, JOIN, LINK_REVOKED, PLAN, Join, encode_json
+from harmony_sidecar.link_messages import AT_ONCE, JOIN, LINK_GRANT, PLAN, Join, encode_json
 from harmony_sidecar.permits import LiveTurn
 from harmony_sidecar.session import WorkerSession
 
@@ -61,11 +61,11 @@ class LocalPort:
 
     def granted(self, request: int, live: LiveTurn, epoch: int) -> None:
         """The request got its turn."""
-        self._session.granted(request, live.turn, epoch, live.secondary)
+        self._session.granted(request, live.turn, epoch, live.secondary, live.deadline_ns)
 
-    def revoked(self, turn: Turn, at_ns: int) -> None:
+    def revoked(self, turn: Turn) -> None:
         """The turn holds nothing any more."""
-        self._session.revoked(turn, at_ns)
+        self._session.revoked(turn)
 
     def replaced(self) -> None:
         """Another sidecar claims to serve this worker; the newer one has it."""
@@ -148,14 +148,16 @@ class RemotePort:
 
     def _act_on(self, message: bytes) -> None:
         size = len(message)
-        if size >= GRANT.size and message[2] == MessageType.GRANT:
-            _, _, request, turn, epoch, flags = GRANT.unpack_from(message)
+        if size >= LINK_GRANT.size and message[2] == MessageType.GRANT:
+            _, _, request, turn, epoch, flags, deadline_ns = LINK_GRANT.unpack_from(message)
             with self._lock:
                 if self._session.port is self:
-                    self._session.granted(request, turn, epoch, flags & _SECONDARY != 0)
-        elif size >= LINK_REVOKED.size and message[2] == MessageType.REVOKED:
-            _, _, turn, at_ns = LINK_REVOKED.unpack_from(message)
+                    self._session.granted(
+                        request, turn, epoch, flags & _SECONDARY != 0, deadline_ns
+                    )
+        elif size >= REVOKED.size and message[2] == MessageType.REVOKED:
+            turn = REVOKED.unpack_from(message)[2]
             with self._lock:
-                self._session.revoked(turn, at_ns)
+                self._session.revoked(turn)
         else:
             raise ProtocolError(f"the arbiter sent {size} bytes that are no message")

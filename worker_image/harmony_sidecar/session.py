@@ -45,6 +45,7 @@ NO_ARBITER_NANOSECONDS: Final = 2_000_000_000
 _SECONDARY: Final = int(GrantFlags.SECONDARY)
 _UNCOORDINATED: Final = int(GrantFlags.UNCOORDINATED)
 _STOP: Final = int(GrantFlags.STOP)
+_NEVER_NANOSECONDS: Final = 1 << 63
 _WAIT_NANOSECONDS: Final = int(0.8 * WAIT_INTERVAL_SECONDS * 1e9)
 _PERMIT_PHASES: Final = {int(p): p for p in (Phase.PULL, Phase.COMP, Phase.PUSH)}
 
@@ -85,9 +86,11 @@ class _Held:
     iteration: int
     requested_ns: int
     start_ns: int
+    deadline_ns: int
+    """End of its lease."""
     epoch: int = 0
     secondary: bool = False
-    counts: bool = True
+    measured: bool = True
     """Whether it tells what the phase costs."""
 
 
@@ -113,6 +116,8 @@ class WorkerSession:
         self._current_epoch = current_epoch
         self._pending: _Request | None = None
         self._held: _Held | None = None
+        self._overdue: _Held | None = None
+        """A turn whose lease has ended while the worker is still busy with it."""
         self._state = SidecarState(job=job, worker=worker)
         self._handlers: dict[int, Callable[..., None]] = {
             MessageType.ACQUIRE: self._acquire,
@@ -131,11 +136,14 @@ class WorkerSession:
         """A worker said HELLO; it replaces the one before."""
         now = time.monotonic_ns()
         if self._held is not None and self._held.turn != turn:
-            self._finish(self._held, now, 0, "Disconnect")
+            self._end_early(self._held, now, "Disconnect")
+            self._held = None
         self._pending = None
         if turn and phase in _PERMIT_PHASES and self._held is None:
             iteration = self._state.iteration
-            self._held = _Held(turn, _PERMIT_PHASES[phase], iteration, now, now, counts=False)
+            self._held = _Held(
+                turn, _PERMIT_PHASES[phase], iteration, now, now, _NEVER_NANOSECONDS, measured=False
+            )
         self.connection = connection
         self._port_lost_ns = now
         self.chunked = bool(flags & HelloFlags.CHUNKED)
@@ -153,7 +161,8 @@ class WorkerSession:
         self._leave()
         self._pending = None
         if self._held is not None:
-            self._finish(self._held, now, 0, "Disconnect")
+            self._end_early(self._held, now, "Disconnect")
+            self._held = None
         self._state.connected = False
 
     def worker_said(self, kind: int, fields: tuple[int | float, ...]) -> None:
@@ -168,13 +177,14 @@ class WorkerSession:
         if phase is None:
             raise ProtocolError(f"phase {code} needs no permit")
         unfinished, self._held = self._held, None
+        self._overdue = None
         self._pending = _Request(number, phase, iteration, now, now)
         if self.port is not None and self.plan is not None and self.plan.permits != "None":
             self.port.acquire(number, phase)
         else:
             self.look_after_request(now)
         if unfinished is not None and unfinished.turn:
-            self._account(unfinished, now, 0, "Release")
+            self._end_early(unfinished, now, "Release")
         self._state.iteration = iteration
 
     def _release(self, turn: Turn, bytes_moved: int) -> None:
@@ -184,7 +194,12 @@ class WorkerSession:
             self._held = None
             if turn and self.port is not None:
                 self.port.release(turn)
-            self._account(held, now, bytes_moved, "Release")
+            past = _past(held, now, bytes_moved)
+            self._accounts.note(_within_lease(past, held), past if held.measured else None)
+        elif self._overdue is not None and self._overdue.turn == turn:
+            overdue, self._overdue = self._overdue, None
+            if overdue.measured:
+                self._accounts.note(None, _past(overdue, now, bytes_moved))
         elif turn == 0 and self._pending is not None:
             self._pending = None
             if self.port is not None:
@@ -194,7 +209,7 @@ class WorkerSession:
         now = time.monotonic_ns()
         start = max(0, now - waited_ns)
         past = PastTurn(Phase.SYNC, iteration, 0, 0, start, start, now, update_ns=update_ns)
-        self._accounts.note(past, counts=True)
+        self._accounts.note(past, past)
 
     def _report(self, iteration: int, total: int, loss: float) -> None:
         self._state.iteration, self._state.total = iteration, total
@@ -244,7 +259,9 @@ class WorkerSession:
         if self.port is not None:
             self.port.set_plan(plan)
 
-    def granted(self, number: int, turn: Turn, epoch: int, secondary: bool) -> None:
+    def granted(
+        self, number: int, turn: Turn, epoch: int, secondary: bool, deadline_ns: int
+    ) -> None:
         """Pass a grant on, unless it is outdated."""
         if epoch < self._current_epoch():
             return
@@ -253,16 +270,27 @@ class WorkerSession:
             if self.port is not None:
                 self.port.release(turn)
             return
-        self._start(request, turn, epoch, _SECONDARY if secondary else 0, counts=True)
+        start_ns = self._send_grant(request, turn, epoch, _SECONDARY if secondary else 0)
+        self._held = _Held(
+            turn,
+            request.phase,
+            request.iteration,
+            request.since_ns,
+            start_ns,
+            deadline_ns,
+            epoch,
+            secondary,
+        )
 
-    def revoked(self, turn: Turn, at_ns: int) -> None:
+    def revoked(self, turn: Turn) -> None:
         """The lease of a turn has ended."""
         held = self._held
         if held is not None and held.turn == turn:
             self._send(encode(MessageType.REVOKED, turn))
             self._accounts.metrics.revoked.inc()
             self._state.revoked_turns += 1
-            self._finish(held, at_ns, 0, "Lease")
+            self._end_early(held, time.monotonic_ns(), "Lease")
+            self._held, self._overdue = None, held
 
     def look_after_request(self, now_ns: int) -> None:
         """Answer a pending request where nobody else will; else tell the worker that it waits."""
@@ -282,7 +310,16 @@ class WorkerSession:
             if not measured_only:
                 self._accounts.metrics.uncoordinated.inc()
             self._state.uncoordinated_turns += not measured_only
-            self._start(request, Turn(0), 0, _UNCOORDINATED, counts=measured_only)
+            start_ns = self._send_grant(request, Turn(0), 0, _UNCOORDINATED)
+            self._held = _Held(
+                Turn(0),
+                request.phase,
+                request.iteration,
+                request.since_ns,
+                start_ns,
+                _NEVER_NANOSECONDS,
+                measured=measured_only,
+            )
         elif now_ns - request.heard_ns > _WAIT_NANOSECONDS:
             request.heard_ns = now_ns
             self._send(encode(MessageType.WAIT))
@@ -303,44 +340,18 @@ class WorkerSession:
             return "Waiting"
         return PHASE_NAMES[self._held.phase] if self._held is not None else "Idle"
 
-    def _start(
-        self, request: _Request, turn: Turn, epoch: int, flags: int, *, counts: bool
-    ) -> None:
+    def _send_grant(self, request: _Request, turn: Turn, epoch: int, flags: int) -> int:
+        """Let the worker start; return when, in ns."""
         if self.plan is not None and self.plan.stop:
             flags |= _STOP
         start_ns = time.monotonic_ns()
         self._send(encode(MessageType.GRANT, request.number, turn, epoch, flags))
         self._pending = None
-        self._held = _Held(
-            turn,
-            request.phase,
-            request.iteration,
-            request.since_ns,
-            start_ns,
-            epoch,
-            flags & _SECONDARY != 0,
-            counts,
-        )
+        return start_ns
 
-    def _finish(self, held: _Held, end_ns: int, bytes_moved: int, ended_by: EndedBy) -> None:
-        self._held = None
-        self._account(held, end_ns, bytes_moved, ended_by)
-
-    def _account(self, held: _Held, end_ns: int, bytes_moved: int, ended_by: EndedBy) -> None:
-        past = PastTurn(
-            held.phase,
-            held.iteration,
-            held.turn,
-            held.epoch,
-            held.requested_ns,
-            held.start_ns,
-            max(end_ns, held.start_ns),
-            bytes_moved,
-            secondary=held.secondary,
-            coordinated=held.turn != 0,
-            ended_by=ended_by,
-        )
-        self._accounts.note(past, counts=held.counts and ended_by == "Release")
+    def _end_early(self, held: _Held, end_ns: int, ended_by: EndedBy) -> None:
+        past = _past(held, end_ns, 0)._replace(ended_by=ended_by)
+        self._accounts.note(_within_lease(past, held), None)
 
     def _send(self, frame: bytes) -> None:
         if self.connection is None:
@@ -351,3 +362,25 @@ class WorkerSession:
             # It reads no more, or is gone; its thread finds out and cleans up.
             with contextlib.suppress(OSError):
                 self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _past(held: _Held, end_ns: int, bytes_moved: int) -> PastTurn:
+    return PastTurn(
+        held.phase,
+        held.iteration,
+        held.turn,
+        held.epoch,
+        held.requested_ns,
+        held.start_ns,
+        end_ns,
+        bytes_moved,
+        secondary=held.secondary,
+        coordinated=held.turn != 0,
+    )
+
+
+def _within_lease(past: PastTurn, held: _Held) -> PastTurn:
+    """Cut a turn at the end of its lease: beyond it, others may hold what it held."""
+    if past.end_ns <= held.deadline_ns:
+        return past
+    return past._replace(end_ns=held.deadline_ns, ended_by="Lease")

@@ -70,7 +70,6 @@ class Sidecar:
     def start(self) -> None:
         """Begin to serve, in threads that end with the process."""
         self._read_plan()
-        self._tick()
         for name, target in (
             ("workers", self._accept_workers),
             ("heartbeat", self._beat),
@@ -177,14 +176,16 @@ class Sidecar:
     # ---- the arbiter
 
     def _beat(self) -> None:
+        told = ""
         while not self._closing.is_set():
-            self._wake.wait(HEARTBEAT_SECONDS)
-            self._wake.clear()
             try:
                 self._tick()
             except OSError as error:
-                log.warning("the node's store: %s", error)
-                self._closing.wait(HEARTBEAT_SECONDS)
+                if str(error) != told:
+                    told = str(error)
+                    log.warning("no election in the node's store: %s", error)
+            self._wake.wait(HEARTBEAT_SECONDS)
+            self._wake.clear()
 
     def _tick(self) -> None:
         """Show that this arbiter lives, or become one, or find the one there is."""

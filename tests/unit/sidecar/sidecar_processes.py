@@ -69,6 +69,18 @@ class SidecarProcess:
         assert self.process is not None
         self.process.send_signal(number)
 
+    def stop(self) -> None:
+        """Send SIGSTOP, and return when every thread has stopped."""
+        self.signal(signal.SIGSTOP)
+        assert self.process is not None
+        tasks = Path(f"/proc/{self.process.pid}/task")
+
+        def has_stopped() -> bool:
+            states = [(task / "stat").read_text().rpartition(")")[2] for task in tasks.iterdir()]
+            return all(state.split()[0] == "T" for state in states)
+
+        wait_until(has_stopped, "the stop")
+
     def kill(self) -> None:
         self.signal(signal.SIGKILL)
         assert self.process is not None

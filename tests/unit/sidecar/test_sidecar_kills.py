@@ -140,6 +140,40 @@ def test_a_hung_holder_is_revoked_and_its_late_release_ignored(make_node: MakeNo
     assert again.result().coordinated
 
 
+@pytest.mark.parametrize("stopped_is_arbiter", [True, False])
+def test_a_sidecar_stopped_beyond_a_lease_does_not_claim_more_than_the_lease(
+    make_node: MakeNode, stopped_is_arbiter: bool
+) -> None:
+    _, arbiter, member = two_jobs(make_node)
+    stopped, other = (arbiter, member) if stopped_is_arbiter else (member, arbiter)
+    holder, client = stopped.connect(), other.connect()
+    held = holder.acquire(Phase.COMP, 0)
+    stopped.stop()
+    holder.release(held)
+    grant = Asking(client).result()
+    assert grant.coordinated
+    client.release(grant)
+    stopped.signal(signal.SIGCONT)
+    wait_until(stopped.turns)
+    assert stopped.turns()[-1].ended_by == "Lease"
+    assert overlapping_compute_turns(stopped.turns() + other.turns()) == []
+
+
+def test_a_phase_longer_than_its_lease_is_measured_all_the_same(make_node: MakeNode) -> None:
+    """Otherwise its lease, which comes from its profile, would stay too short for ever."""
+    sidecar = make_node("a/0", compute_seconds=0.0).add("a")
+    client = sidecar.connect()
+    for iteration in range(2 + 3):
+        for phase in (Phase.PULL, Phase.COMP, Phase.PUSH):
+            grant = client.acquire(phase, iteration)
+            if phase is Phase.COMP and iteration >= 3:
+                revoked = sidecar.state().revoked_turns
+                wait_until(lambda r=revoked: sidecar.state().revoked_turns > r)
+            client.release(grant)
+    profile = wait_until(lambda: sidecar.state().profile)
+    assert profile.compute_microseconds >= 2_000_000
+
+
 def test_a_successor_knows_what_a_killed_arbiter_had_given_out(make_node: MakeNode) -> None:
     node, arbiter, member = two_jobs(make_node, compute_seconds=LONG_SECONDS)
     third = node.add("c")
@@ -181,7 +215,7 @@ def test_a_resumed_arbiter_finds_that_it_is_none_any_more(make_node: MakeNode) -
     third = node.add("c")
     holder, client = member.connect(), third.connect()
     held = holder.acquire(Phase.COMP, 0)
-    arbiter.signal(signal.SIGSTOP)
+    arbiter.stop()
     wait_until(lambda: member.state().arbiter or third.state().arbiter)
     wait_until(lambda: member.state().epoch == third.state().epoch == 2)
     asking = Asking(client)
@@ -253,7 +287,7 @@ def test_a_stopped_sidecar_holds_its_worker_up_for_the_bound_only(make_node: Mak
     _, _, member = two_jobs(make_node)
     client = member.connect()
     client.release(client.acquire(Phase.COMP, 0))
-    member.signal(signal.SIGSTOP)
+    member.stop()
     many_uncoordinated_turns(client)
     member.signal(signal.SIGCONT)
     grant = wait_until(lambda: (grant := client.acquire(Phase.COMP, 0)).coordinated and grant)
@@ -304,7 +338,7 @@ def test_random_kills_never_let_two_lease_holders_compute_at_once(
     for _ in range(6):
         victim = random.randrange(3)
         if random.random() < 0.5:
-            sidecars[victim].signal(signal.SIGSTOP)
+            sidecars[victim].stop()
             time.sleep(random.random())
             sidecars[victim].signal(signal.SIGCONT)
         else:
