@@ -1,36 +1,35 @@
 """How often each member runs in a cycle.
 
 Rounds do two things in the arbiter: a member with turns left in the cycle goes before one
-that has none, and on the link a member with more rounds overtakes one with fewer. Without
-that, a short job waits for each whole transfer of a long one and falls into step with it, one
-iteration for one; with it, it runs several in the gaps. But COMP is not preempted, so how many
-it really runs is found by running the schedule, and the rounds are set to what comes out.
+that has none, and on the link those with most rounds overtake the others, as long as they have
+turns left. Without that, a short job waits for each whole transfer of a long one and falls
+into step with it, one iteration for one; with it, it runs several in the gaps. But COMP is not
+preempted, so how many it really runs is found by running the schedule, and the rounds are set
+to what comes out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
 from typing import Final
 
 MOST_ROUNDS: Final = 8
+_EXTRA_ROUNDS: Final = (0, 1, 2, 3)
 
 
 def candidates(seconds: Sequence[float]) -> Iterator[tuple[int, ...]]:
     """Yield the rounds worth trying for members whose iterations take `seconds` alone.
 
-    First all alike, then in proportion to how often each would fit into the longest: rounded
-    up or down, and at least the longest member once.
+    First all alike. Then the longest once, and the others as often as each would fit into it,
+    and a little oftener: while the longest waits for them they run in its gaps as well.
     """
     yield (1,) * len(seconds)
     longest = max(seconds)
-    options = []
-    for each in seconds:
-        fits = min(int(longest / each), MOST_ROUNDS)
-        options.append((fits, min(fits + 1, MOST_ROUNDS)) if each < longest else (1,))
-    seen = {(1,) * len(seconds)}
-    for rounds in product(*options):
-        if rounds not in seen:
-            seen.add(rounds)
-            yield rounds
+    if min(seconds) == longest:
+        return
+    for extra in _EXTRA_ROUNDS:
+        yield tuple(
+            1 if each == longest else min(int(longest / each) + extra, MOST_ROUNDS)
+            for each in seconds
+        )
 
 
 def settle(rounds: Mapping[str, int], iteration_seconds: Mapping[str, float]) -> Mapping[str, int]:

@@ -9,9 +9,10 @@ seconds per iteration of each member.
 The rules that are followed: the phases of a member are in sequence, and its workers wait for
 each other after PUSH; one COMP turn at a time on a slot; one transfer at a time on the link
 (FullDuplex: in each direction); of the ready members, the first after the last holder that has
-turns left in this cycle; on the link, a secondary that follows at once, and that overtakes a
-primary with fewer rounds. The servers' update needs no permit, but takes its part of what it
-runs on: of the link and its core (HalfDuplex), or of the core that the servers share.
+turns left in this cycle; on the link, a secondary that follows at once, and members with most
+rounds that overtake a primary with fewer as long as they have turns left. The servers' update
+needs no permit, but takes its part of what it runs on: of the link and its core (HalfDuplex),
+or of the core that the servers share.
 """
 
 from collections.abc import Sequence
@@ -81,7 +82,7 @@ class _Permit:
     def grant(self) -> None:
         """Choose a holder where there is none."""
         if self.is_free():
-            self.holder = self.choose()
+            self.holder = self.choose(self.ready())
             if self.holder is not None:
                 self.holder.running = True
 
@@ -89,27 +90,25 @@ class _Permit:
         holder = self.holder
         return holder is None or not (holder.running and holder.stage in self.stages)
 
-    def choose(self, least_rounds: int = 0) -> _Worker | None:
-        """Return the ready worker that is next, and count its turn."""
-        ready = [
-            worker
-            for worker in self.workers
-            if worker.stage in self.stages and not worker.running and worker.rounds >= least_rounds
-        ]
+    def ready(self) -> list[_Worker]:
+        return [w for w in self.workers if w.stage in self.stages and not w.running]
+
+    def choose(self, ready: Sequence[_Worker]) -> _Worker | None:
+        """Return the worker that is next, and count its turn."""
         if not ready:
             return None
-        first = min(ready, key=self._place)
-        if self._spent(first.member):
+        first = min(ready, key=self.place)
+        if self.spent(first.member):
             self.taken.clear()
         self.taken[first.member] = self.taken.get(first.member, 0) + 1
         self.last = first.member
         return first
 
-    def _place(self, worker: _Worker) -> tuple[bool, int, int]:
+    def place(self, worker: _Worker) -> tuple[bool, int, int]:
         behind_last = (worker.member - self.last - 1) % len(self.turns)
-        return self._spent(worker.member), behind_last, worker.slot
+        return self.spent(worker.member), behind_last, worker.slot
 
-    def _spent(self, member: int) -> bool:
+    def spent(self, member: int) -> bool:
         return self.taken.get(member, 0) >= self.turns[member]
 
 
@@ -121,13 +120,13 @@ class _Link(_Permit):
     """Who is the primary next; one that was overtaken has moved a part already."""
 
     def grant(self) -> None:
-        """Choose a primary, then a secondary, and let it overtake where it has more rounds.
+        """Choose a primary, then a secondary, and let the members with most rounds overtake.
 
-        While somebody in the group has more rounds than the primary, the secondary's place is
-        kept for such a member.
+        While the primary has fewer, the secondary's place is kept for those. They overtake as
+        long as they have turns left in this cycle, so that the overtaken one goes on in the end.
         """
         if self.is_free():
-            self.holder, self.secondary = self.secondary or self.choose(), None
+            self.holder, self.secondary = self.secondary or self.choose(self.ready()), None
             if self.holder is None:
                 return
             self.holder.running = True
@@ -136,8 +135,10 @@ class _Link(_Permit):
             return
         most_rounds = max(worker.rounds for worker in self.workers)
         if most_rounds == primary.rounds:
-            self.secondary = self.choose()
-        elif overtaking := self.choose(primary.rounds + 1):
+            self.secondary = self.choose(self.ready())
+            return
+        faster = [w for w in self.ready() if w.rounds == most_rounds and not self.spent(w.member)]
+        if (overtaking := self.choose(faster)) is not None:
             self.holder, self.secondary = overtaking, primary
             primary.running, overtaking.running = False, True
 

@@ -23,10 +23,14 @@ class _Worker:
     remaining: int = 0
     ends: list[int] = field(default_factory=list)
 
-    def moves(self) -> bool:
+    def moves(self, table: PermitTable) -> bool:
+        """Whether the phase makes progress: a secondary transfer does while no primary is out."""
         if self.phase is Phase.SYNC:
             return True
-        return self.live is not None and not self.live.secondary
+        if self.live is None or self.phase is Phase.COMP:
+            return self.live is not None
+        primary = table.primaries()[self.phase is Phase.PUSH]
+        return primary in (None, self.live.turn)
 
 
 def replay(
@@ -59,7 +63,7 @@ def replay(
     while (fewest := min(len(worker.ends) for worker in workers)) < iterations:
         if fewest < warm_up:
             started = now
-        moving = [worker for worker in workers if worker.moves()]
+        moving = [worker for worker in workers if worker.moves(table)]
         elapsed = min(worker.remaining for worker in moving)
         now += elapsed
         for worker in moving:
