@@ -11,26 +11,25 @@ COMP is keyed by device. NET is keyed by link: the node's one link where a plan 
 HalfDuplex, else one link for each direction.
 """
 
-from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, NewType
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
 
 from harmony_api.node_plan import NodePlan
 from harmony_api.worker_protocol import Epoch, Phase, Turn
-
-Member = NewType("Member", str)
-"""`job/worker`: one worker of one job on this node."""
-
-MINIMUM_LEASE_NANOSECONDS: Final = 2_000_000_000
-LEASE_OVER_PROFILE: Final = 10
-_UNKNOWN_ORDER: Final = 1 << 31
+from harmony_sidecar.cyclic_order import (
+    MINIMUM_LEASE_NANOSECONDS,
+    Candidate,
+    Group,
+    GroupMember,
+    Member,
+    Pending,
+    Resource,
+)
 
 EndCause = Literal["Release", "Lease", "Disconnect"]
-_Resource = Literal["COMP", "NET", "PULL", "PUSH"]
-_ONE_LINK: Final[dict[_Resource, tuple[Phase, ...]]] = {"NET": (Phase.PULL, Phase.PUSH)}
-_TWO_LINKS: Final[dict[_Resource, tuple[Phase, ...]]] = {
+_ONE_LINK: Final[dict[Resource, tuple[Phase, ...]]] = {"NET": (Phase.PULL, Phase.PUSH)}
+_TWO_LINKS: Final[dict[Resource, tuple[Phase, ...]]] = {
     "PULL": (Phase.PULL,),
     "PUSH": (Phase.PUSH,),
 }
@@ -74,50 +73,6 @@ class Ended(NamedTuple):
 Decision = Granted | Promoted | Ended
 
 
-def lease_nanoseconds(profiled_seconds: float) -> int:
-    """Return how long a turn may last: max(2 s, 10 x the profiled phase)."""
-    return max(MINIMUM_LEASE_NANOSECONDS, round(LEASE_OVER_PROFILE * profiled_seconds * 1e9))
-
-
-@dataclass(slots=True)
-class _Pending:
-    sequence: int
-    request: int
-    phase: Phase
-    since_ns: int
-
-
-@dataclass(slots=True)
-class _Member:
-    name: Member
-    chunked: bool
-    group: str
-    devices: frozenset[str]
-    key: tuple[int, str] = (_UNKNOWN_ORDER, "")
-    rounds: int = 1
-    compute_lease_ns: int = MINIMUM_LEASE_NANOSECONDS
-    network_lease_ns: int = MINIMUM_LEASE_NANOSECONDS
-    network_profiled: bool = False
-    pending: _Pending | None = None
-    turn: Turn | None = None
-
-
-@dataclass(slots=True)
-class _Cycle:
-    """Where a group stands in its cyclic order, for one resource."""
-
-    last: tuple[int, str] = (-1, "")
-    taken: dict[Member, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Group:
-    plan: NodePlan
-    members: list[_Member] = field(default_factory=list)
-    """Joined members, in cyclic order."""
-    cycles: defaultdict[_Resource, _Cycle] = field(default_factory=lambda: defaultdict(_Cycle))
-
-
 class PermitTable:
     """The permits of one node under one arbiter."""
 
@@ -126,8 +81,8 @@ class PermitTable:
         """Turns that are out, oldest first. To be read only."""
         self._next_turn = epoch << 32
         self._next_sequence = 0
-        self._members: dict[Member, _Member] = {}
-        self._groups: dict[str, _Group] = {}
+        self._members: dict[Member, GroupMember] = {}
+        self._groups: dict[str, Group] = {}
         self._links = _ONE_LINK
 
     def adopt(self, turns: Iterable[LiveTurn]) -> None:
@@ -144,7 +99,7 @@ class PermitTable:
             if live.turn != held:
                 self._end(live, "Release", decisions)
         self._forget(name)
-        member = _Member(name, chunked, plan.group, frozenset(plan.devices))
+        member = GroupMember(name, chunked, plan.group, frozenset(plan.devices))
         if held in self.live and self.live[held].member == name:
             member.turn = held
         self._members[name] = member
@@ -184,7 +139,7 @@ class PermitTable:
         if member.turn is not None:
             self._end(self.live[member.turn], "Release", decisions)
             touched = None
-        member.pending = _Pending(self._next_sequence, request, phase, now_ns)
+        member.pending = Pending(self._next_sequence, request, phase, now_ns)
         self._next_sequence += 1
         return self._settle(decisions, now_ns, touched)
 
@@ -228,27 +183,15 @@ class PermitTable:
         if member is not None:
             self._leave_group(member)
 
-    def _leave_group(self, member: _Member) -> None:
+    def _leave_group(self, member: GroupMember) -> None:
         group = self._groups[member.group]
         group.members.remove(member)
         if not group.members:
             del self._groups[member.group]
             self._choose_links()
 
-    def _enter_group(self, member: _Member, plan: NodePlan) -> None:
-        group = self._groups.setdefault(plan.group, _Group(plan))
-        if plan.generation >= group.plan.generation:
-            group.plan = plan
-        group.members.append(member)
-        planned = {f"{entry.job}/{entry.worker}": entry for entry in group.plan.members}
-        for each in group.members:
-            entry = planned.get(each.name)
-            each.key = (entry.order if entry else _UNKNOWN_ORDER, each.name)
-            each.rounds = entry.rounds if entry else 1
-            each.compute_lease_ns = lease_nanoseconds(entry.compute_seconds if entry else 0)
-            each.network_lease_ns = lease_nanoseconds(entry.network_seconds if entry else 0)
-            each.network_profiled = entry is not None and entry.network_seconds > 0
-        group.members.sort(key=lambda each: each.key)
+    def _enter_group(self, member: GroupMember, plan: NodePlan) -> None:
+        self._groups.setdefault(plan.group, Group(plan)).add(member, plan)
         self._choose_links()
 
     def _choose_links(self) -> None:
@@ -286,7 +229,7 @@ class PermitTable:
 
     def _settle_link(
         self,
-        resource: _Resource,
+        resource: Resource,
         phases: tuple[Phase, ...],
         decisions: list[Decision],
         now_ns: int,
@@ -308,7 +251,7 @@ class PermitTable:
                 live.deadline_ns += max(0, transfers[0].deadline_ns - now_ns)
             transfers.append(live)
 
-    def _may_overlap(self, member: _Member, primary: LiveTurn) -> bool:
+    def _may_overlap(self, member: GroupMember, primary: LiveTurn) -> bool:
         """Both must play by the board, and NET seconds are measured without company."""
         holder = self._members.get(primary.member)
         return (
@@ -319,53 +262,33 @@ class PermitTable:
             and holder.network_profiled
         )
 
-    def _walk(
-        self, resource: _Resource, phases: tuple[Phase, ...], now_ns: int
-    ) -> list[tuple[_Member, bool]]:
-        """Return ready members, the next to serve first, and whether each has turns left.
+    def _walk(self, resource: Resource, phases: tuple[Phase, ...], now_ns: int) -> list[Candidate]:
+        """Return the ready members of all groups, the next to serve first.
 
-        Inside a group: cyclic order after the last holder, those with turns left in this
-        cycle before the others. Groups that share a device or link are merged by how long
-        the first of each has waited.
+        Groups that share a device or link are merged by how long the first of each has
+        waited.
         """
-        walks = []
-        for group in self._groups.values():
-            ready = [
-                member
-                for member in group.members
-                if member.pending is not None and member.pending.phase in phases
-            ]
-            if not ready:
-                continue
-            cycle = group.cycles[resource]
-            if group.plan.permits == "FixedAlternation" and resource == "COMP":
-                walk = _strict_walk(group.members, cycle, now_ns)
-            elif len(ready) == 1:
-                walk = [(ready[0], _has_turns_left(ready[0], cycle, resource))]
-            else:
-                walk = _cyclic_walk(ready, cycle, resource)
-            if walk:
-                walks.append(walk)
+        walks = [
+            walk
+            for group in self._groups.values()
+            if (walk := group.candidates(resource, phases, now_ns))
+        ]
         if len(walks) == 1:
             return walks[0]
         walks.sort(key=_first_sequence)
-        return [entry for walk in walks for entry in walk]
+        return [candidate for walk in walks for candidate in walk]
 
     def _grant(
         self,
-        member: _Member,
-        resource: _Resource,
+        member: GroupMember,
+        resource: Resource,
         passed_over: bool,
         decisions: list[Decision],
         now_ns: int,
     ) -> LiveTurn:
         pending = member.pending
         assert pending is not None
-        cycle = self._groups[member.group].cycles[resource]
-        if not passed_over and not _has_turns_left(member, cycle, resource):
-            cycle.taken.clear()
-        cycle.taken[member.name] = cycle.taken.get(member.name, 0) + 1
-        cycle.last = member.key
+        self._groups[member.group].take(member, resource, new_cycle=not passed_over)
         self._next_turn += 1
         turn = Turn(self._next_turn)
         compute = pending.phase is Phase.COMP
@@ -399,36 +322,6 @@ class PermitTable:
         decisions.append(Ended(live, cause))
 
 
-def _has_turns_left(member: _Member, cycle: _Cycle, resource: _Resource) -> bool:
-    # An iteration has two transfers, which share a half-duplex link.
-    turns = 2 * member.rounds if resource == "NET" else member.rounds
-    return cycle.taken.get(member.name, 0) < turns
-
-
-def _cyclic_walk(
-    ready: list[_Member], cycle: _Cycle, resource: _Resource
-) -> list[tuple[_Member, bool]]:
-    start = bisect_right(ready, cycle.last, key=lambda member: member.key)
-    walk = [
-        (member, _has_turns_left(member, cycle, resource))
-        for member in ready[start:] + ready[:start]
-    ]
-    walk.sort(key=lambda entry: not entry[1])
-    return walk
-
-
-def _strict_walk(members: list[_Member], cycle: _Cycle, now_ns: int) -> list[tuple[_Member, bool]]:
-    """Whoever is next, ready or not; its lease bounds how long the others wait for it."""
-    start = bisect_right(members, cycle.last, key=lambda member: member.key)
-    ordered = members[start:] + members[:start]
-    expected = ordered[0]
-    ready = [m for m in ordered if m.pending is not None and m.pending.phase is Phase.COMP]
-    if ready[0] is expected:
-        return [(expected, True)]
-    waited_ns = max(now_ns - m.pending.since_ns for m in ready if m.pending is not None)
-    return [(ready[0], True)] if waited_ns > expected.compute_lease_ns else []
-
-
-def _first_sequence(walk: list[tuple[_Member, bool]]) -> int:
-    pending = walk[0][0].pending
+def _first_sequence(walk: list[Candidate]) -> int:
+    pending = walk[0].member.pending
     return pending.sequence if pending is not None else 0

@@ -67,8 +67,8 @@ class LocalPort:
         """The turn holds nothing any more."""
         self._session.revoked(turn)
 
-    def replaced(self) -> None:
-        """Another sidecar claims to serve this worker; the newer one has it."""
+    def dropped(self) -> None:
+        """Another sidecar claims to serve this worker, or the role is elsewhere."""
 
 
 class RemotePort:

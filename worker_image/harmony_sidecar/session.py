@@ -30,8 +30,8 @@ from harmony_api.worker_protocol import (
     encode,
 )
 from harmony_sidecar.accounts import TurnAccounts
+from harmony_sidecar.cyclic_order import Member
 from harmony_sidecar.link_messages import AT_ONCE
-from harmony_sidecar.permits import Member
 from harmony_sidecar.turn_ring import PHASE_NAMES, EndedBy, PastTurn
 
 log = logging.getLogger(__name__)

@@ -26,6 +26,7 @@ from harmony_api.worker_protocol import (
 )
 from harmony_sidecar.accounts import TurnAccounts
 from harmony_sidecar.arbiter import Arbiter
+from harmony_sidecar.arbiter_server import ArbiterServer
 from harmony_sidecar.election import HEARTBEAT_SECONDS, ElectionFolder
 from harmony_sidecar.plan_file import PlanFile
 from harmony_sidecar.ports import LocalPort, RemotePort
@@ -56,6 +57,7 @@ class Sidecar:
             lambda: self._folder.page.epoch,
         )
         self.arbiter: Arbiter | None = None
+        self._server: ArbiterServer | None = None
         self._plan_file = PlanFile(plan_path)
         self._joined_epoch = Epoch(0)
         self._closing = threading.Event()
@@ -83,8 +85,7 @@ class Sidecar:
         with self.lock:
             if self.arbiter is not None and not self.arbiter.deposed:
                 self._folder.page.resign()
-            if self.arbiter is not None:
-                self.arbiter.close()
+            self._step_down()
             for connection in (self._listener, self.session.connection):
                 if connection is not None:
                     with contextlib.suppress(OSError):
@@ -194,8 +195,7 @@ class Sidecar:
         with self.lock:
             if self.arbiter is not None and self.arbiter.deposed:
                 log.warning("epoch %d has ended, another arbiter took over", self.arbiter.epoch)
-                self.arbiter.close()
-                self.arbiter = None
+                self._step_down()
                 self.accounts.metrics.is_arbiter.set(0)
                 self.session.drop_port()
             if self.arbiter is not None:
@@ -207,7 +207,8 @@ class Sidecar:
             seat = self._folder.take_over(now)
             if seat is not None:
                 with self.lock:
-                    self.arbiter = Arbiter(self._folder, seat, self.lock)
+                    self.arbiter = Arbiter(self._folder, seat)
+                    self._server = ArbiterServer(self.arbiter, seat.listener, self.lock)
                     self.accounts.metrics.is_arbiter.set(1)
                 log.info("arbiter of epoch %d", seat.epoch)
         epoch = page.epoch
@@ -218,6 +219,11 @@ class Sidecar:
                 self.session.drop_port()
             if self.session.port is None and self.session.wants_port:
                 self._open_port()
+
+    def _step_down(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self.arbiter = self._server = None
 
     def _open_port(self) -> None:
         session = self.session

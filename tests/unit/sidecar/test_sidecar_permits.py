@@ -4,16 +4,14 @@ import pytest
 
 from harmony_api.node_plan import NodePlan, PlannedMember
 from harmony_api.worker_protocol import Epoch, Phase, Turn
+from harmony_sidecar.cyclic_order import MINIMUM_LEASE_NANOSECONDS, Member, lease_nanoseconds
 from harmony_sidecar.permits import (
-    MINIMUM_LEASE_NANOSECONDS,
     Decision,
     Ended,
     Granted,
     LiveTurn,
-    Member,
     PermitTable,
     Promoted,
-    lease_nanoseconds,
 )
 
 SECOND = 1_000_000_000
