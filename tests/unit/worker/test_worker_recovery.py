@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from worker_processes import EXAMPLES, JobProcesses, MakeJob, wait_until
+from worker_processes import EXAMPLES, JobProcesses, MakeJob
 
 pytestmark = [pytest.mark.training, pytest.mark.kills]
 
@@ -60,59 +60,62 @@ def test_a_lost_server_takes_the_job_back_to_a_snapshot(
     job.start_servers(2, snapshot_interval_seconds=0.1)
     job.start_worker()
     job.wait_for_iteration(10)
-    wait_until(
-        lambda: all(any((job.folder / "snapshots" / f"server-{i}").glob("*")) for i in range(2)),
-        "a snapshot on both servers",
-    )
+    job.wait_for_snapshots()
     job.replace_server(1)
     job.finish()
     assert "starting again" in job.log("worker-0")
     assert job.losses() == undisturbed[program[0]]
 
 
-def test_two_workers_end_alike_when_one_is_killed(make_job: MakeJob) -> None:
-    jobs = [make_job(name, *CNN) for name in ("undisturbed", "disturbed")]
-    for job in jobs:
+@pytest.fixture(scope="module")
+def undisturbed_pair(tmp_path_factory: pytest.TempPathFactory) -> list[dict[int, str]]:
+    """Losses of two workers that nobody disturbs."""
+    job = JobProcesses(tmp_path_factory.mktemp("pair"), EXAMPLES / CNN[0], *CNN[1:])
+    try:
         job.start_servers(workers=2)
         for worker in range(2):
             job.start_worker(worker)
-    disturbed = jobs[1]
-    disturbed.wait_for_iteration(20)
-    kill_worker(disturbed, 1)
-    disturbed.start_worker(1)
-    for job in jobs:
         job.finish()
+        losses = [job.losses(worker) for worker in range(2)]
+    finally:
+        job.end()
+    assert losses[0] != losses[1]
+    return losses
+
+
+def test_two_workers_end_alike_when_one_is_killed(
+    make_job: MakeJob, undisturbed_pair: list[dict[int, str]]
+) -> None:
+    job = make_job("killed", *CNN)
+    job.start_servers(workers=2)
     for worker in range(2):
-        assert len(jobs[0].losses(worker)) == 120
-        assert disturbed.losses(worker) == jobs[0].losses(worker)
-    assert disturbed.losses(0) != disturbed.losses(1)
+        job.start_worker(worker)
+    job.wait_for_iteration(20)
+    kill_worker(job, 1)
+    job.start_worker(1)
+    job.finish()
+    assert [job.losses(worker) for worker in range(2)] == undisturbed_pair
 
 
 def test_a_stop_ends_both_workers_at_one_iteration_and_they_resume_there(
-    make_job: MakeJob,
+    make_job: MakeJob, undisturbed_pair: list[dict[int, str]]
 ) -> None:
-    jobs = [make_job(name, *CNN) for name in ("undisturbed", "stopped")]
-    for job in jobs:
-        job.start_servers(workers=2)
-    stopped = jobs[1]
-    stopped.start_sidecars()
-    for job in jobs:
-        for worker in range(2):
-            job.start_worker(worker)
-
-    stopped.wait_for_iteration(20)
-    stopped.plan(1, generation=2, stop=True)
-    stopped.finish(EXIT_STOPPED)
-    last = [max(stopped.losses(worker)) for worker in range(2)]
+    job = make_job("stopped", *CNN)
+    job.start_servers(workers=2)
+    job.start_sidecars()
+    for worker in range(2):
+        job.start_worker(worker)
+    job.wait_for_iteration(20)
+    job.plan(1, generation=2, stop=True)
+    job.finish(EXIT_STOPPED)
+    last = [max(job.losses(worker)) for worker in range(2)]
     assert 20 <= last[0] == last[1] < 119
 
-    stopped.plan(1, generation=3)
+    job.plan(1, generation=3)
     for worker in range(2):
-        stopped.start_worker(worker)
-    for job in jobs:
-        job.finish()
-    for worker in range(2):
-        assert stopped.losses(worker) == jobs[0].losses(worker)
+        job.start_worker(worker)
+    job.finish()
+    assert [job.losses(worker) for worker in range(2)] == undisturbed_pair
 
 
 def test_a_killed_sidecar_costs_permits_and_nothing_else(
@@ -128,19 +131,30 @@ def test_a_killed_sidecar_costs_permits_and_nothing_else(
     assert job.losses() == undisturbed[CNN[0]]
 
 
+FAILING = {
+    "no data today": """
+with harmony.connect() as job:
+    job.parameter_server(model, torch.optim.SGD, lr=0.1)
+    raise OSError("no data today")
+""",
+    "step(closure) computes within the update": """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+harmony.attach(model, optimizer)
+optimizer.step(lambda: model(torch.zeros(2)))
+""",
+}
+
+
+@pytest.mark.parametrize("reason", FAILING)
 def test_a_program_that_fails_leaves_its_servers_waiting_for_a_successor(
-    make_job: MakeJob, tmp_path: Path
+    reason: str, make_job: MakeJob, tmp_path: Path
 ) -> None:
     program = tmp_path / "fails.py"
-    program.write_text(
-        "import torch, harmony_worker as harmony\n"
-        "with harmony.connect() as job:\n"
-        "    job.parameter_server(torch.nn.Linear(2, 1), torch.optim.SGD, lr=0.1)\n"
-        "    raise OSError('no data today')\n"
-    )
+    preamble = "import torch, harmony_worker as harmony\nmodel = torch.nn.Linear(2, 1)\n"
+    program.write_text(preamble + FAILING[reason])
     job = make_job("fails", program)
     job.start_servers()
     job.start_worker()
     job.finish(exit_code=1)
-    assert "no data today" in job.log("worker-0")
+    assert reason in job.log("worker-0")
     assert job.servers[0].poll() is None

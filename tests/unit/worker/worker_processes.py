@@ -13,15 +13,7 @@ from harmony_api.node_plan import NodePlan, PlannedMember
 from harmony_worker.loss_log import read_losses
 
 EXAMPLES = Path(__file__).parents[3] / "worker_image" / "examples"
-DEADLINE_SECONDS = 90.0
-
-
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Poll until `condition` holds; fails the test after DEADLINE_SECONDS."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.01)
+DEADLINE_SECONDS = 200.0
 
 
 def free_address() -> str:
@@ -74,7 +66,7 @@ class JobProcesses:
                 )
             )
         for worker in range(self._workers_wanted):
-            wait_until(self.socket(worker).exists, f"the socket of sidecar {worker}")
+            self._wait_until(self.socket(worker).exists, f"the socket of sidecar {worker}")
 
     def plan(self, worker: int, *, generation: int = 1, stop: bool = False) -> None:
         """Write the node plan of one worker."""
@@ -106,7 +98,7 @@ class JobProcesses:
     def finish(self, exit_code: int = 0) -> None:
         """Wait until every worker has ended with `exit_code`."""
         for worker, process in self.workers.items():
-            wait_until(lambda p=process: p.poll() is not None, f"the end of worker {worker}")
+            self._wait_until(lambda p=process: p.poll() is not None, f"the end of worker {worker}")
             assert process.returncode == exit_code, self.log(f"worker-{worker}")
 
     def socket(self, worker: int) -> Path:
@@ -121,9 +113,16 @@ class JobProcesses:
         return read_losses(path) if path.exists() else {}
 
     def wait_for_iteration(self, iteration: int, worker: int = 0) -> None:
-        wait_until(
+        self._wait_until(
             lambda: max(self.losses(worker), default=-1) >= iteration,
             f"iteration {iteration} of worker {worker}",
+        )
+
+    def wait_for_snapshots(self) -> None:
+        """Wait until every server has written one."""
+        folders = [self.folder / "snapshots" / f"server-{i}" for i in range(len(self.servers))]
+        self._wait_until(
+            lambda: all(any(folder.glob("*")) for folder in folders), "a snapshot on every server"
         )
 
     def log(self, name: str) -> str:
@@ -136,6 +135,15 @@ class JobProcesses:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
             process.wait()
+
+    def _wait_until(self, condition: Callable[[], object], what: str) -> None:
+        """Poll until `condition` holds; fails with all logs after DEADLINE_SECONDS."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not condition():
+            if time.monotonic() > deadline:
+                logs = [f"{log.name}:\n{log.read_text()}" for log in self.folder.glob("*.log")]
+                raise AssertionError("\n".join([f"never happened: {what}", *logs]))
+            time.sleep(0.01)
 
     def _start_server(self, index: int) -> subprocess.Popen[bytes]:
         return self._start(
