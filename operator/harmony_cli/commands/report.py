@@ -21,14 +21,18 @@ def report(
 
     Examples: `harmony report runs/demo`, `harmony report runs/demo/shared`.
     """
-    from harmony_cli.report.render import render  # the pictures' libraries load slowly
-
     try:
-        result = render(run)
+        print_report(run, Console())
     except ReportError as error:
         Console(stderr=True).print(str(error), style="red", highlight=False)
         raise typer.Exit(1) from None
-    console = Console()
+
+
+def print_report(run: Path, console: Console) -> None:
+    """Render a folder and print its table and files. Raises ReportError as `render` does."""
+    from harmony_cli.report.render import render  # the pictures' libraries load slowly
+
+    result = render(run)
     console.print(result.table)
     for path in result.files:
         console.print(str(path), style="dim", highlight=False, soft_wrap=True)

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from harmony_cli.commands.report import print_report
 from harmony_cli.commands.validate import load_or_exit
 from harmony_cli.live import JobRow, LiveView
 from harmony_cli.local import preflight, run_folder
@@ -187,16 +188,10 @@ def _row(job: JobRuntime) -> JobRow:
 
 
 def _report(console: Console, folder: Path) -> None:
-    from harmony_cli.report.render import render  # the pictures' libraries load slowly
-
     try:
-        report = render(folder)
+        print_report(folder, console)
     except ReportError as error:
-        console.print(f"[yellow]{escape(str(error))}[/yellow]")
-        return
-    console.print(report.table)
-    for path in report.files:
-        console.print(str(path), style="dim", highlight=False, soft_wrap=True)
+        console.print(escape(str(error)), style="yellow")
 
 
 def _refuse(errors: Console, *lines: str) -> NoReturn:
