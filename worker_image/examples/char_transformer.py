@@ -63,7 +63,7 @@ def main() -> None:
 
     with harmony.connect(seed=arguments.seed) as job:
         network = Transformer(arguments.context, arguments.width, arguments.layers, arguments.heads)
-        model, optimizer = job.parameter_server(network, torch.optim.AdamW, lr=1e-3)
+        model, optimizer = job.parameter_server(network, torch.optim.AdamW, lr=5e-4)
         for _ in job.iterations(arguments.iterations, default=300):
             starts = torch.randint(len(text) - arguments.context, (arguments.batch_size, 1))
             block = text[starts + window].long()

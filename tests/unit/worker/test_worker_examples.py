@@ -7,7 +7,7 @@ EXAMPLES = {
     "digits_mlr.py": ["--iterations", "40"],
     "digits_cnn.py": ["--iterations", "25", "--channels", "8"],
     "digits_mlp.py": ["--iterations", "40", "--width", "512"],
-    "char_transformer.py": ["--iterations", "40", "--width", "32", "--layers", "2"],
+    "char_transformer.py": ["--iterations", "40", "--width", "64", "--layers", "2"],
     "cooccurrence_factorisation.py": ["--iterations", "40", "--vocabulary", "500", "--width", "8"],
     "attach_digits.py": ["--epochs", "2", "--width", "64"],
 }
