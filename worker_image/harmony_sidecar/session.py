@@ -12,7 +12,6 @@ import math
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from harmony_api.node_plan import NodePlan
@@ -31,6 +30,7 @@ from harmony_api.worker_protocol import (
 )
 from harmony_sidecar.accounts import TurnAccounts
 from harmony_sidecar.cyclic_order import Member
+from harmony_sidecar.held_turn import NEVER_NANOSECONDS, HeldTurn, PermitRequest
 from harmony_sidecar.link_messages import AT_ONCE
 from harmony_sidecar.turn_ring import PHASE_NAMES, EndedBy, PastTurn
 
@@ -45,7 +45,6 @@ NO_ARBITER_NANOSECONDS: Final = 2_000_000_000
 _SECONDARY: Final = int(GrantFlags.SECONDARY)
 _UNCOORDINATED: Final = int(GrantFlags.UNCOORDINATED)
 _STOP: Final = int(GrantFlags.STOP)
-_NEVER_NANOSECONDS: Final = 1 << 63
 _WAIT_NANOSECONDS: Final = int(0.8 * WAIT_INTERVAL_SECONDS * 1e9)
 _PERMIT_PHASES: Final = {int(p): p for p in (Phase.PULL, Phase.COMP, Phase.PUSH)}
 
@@ -69,31 +68,6 @@ class ArbiterPort(Protocol):
         """Part without a farewell: the worker is still there."""
 
 
-@dataclass(slots=True)
-class _Request:
-    number: int
-    phase: Phase
-    iteration: int
-    since_ns: int
-    heard_ns: int
-    """When the worker last heard that it waits."""
-
-
-@dataclass(slots=True)
-class _Held:
-    turn: Turn
-    phase: Phase
-    iteration: int
-    requested_ns: int
-    start_ns: int
-    deadline_ns: int
-    """End of its lease."""
-    epoch: int = 0
-    secondary: bool = False
-    measured: bool = True
-    """Whether it tells what the phase costs."""
-
-
 class WorkerSession:
     """The state of one worker, across reconnects of either side."""
 
@@ -114,10 +88,12 @@ class WorkerSession:
         self._accounts = accounts
         self._board_descriptor = board_descriptor
         self._current_epoch = current_epoch
-        self._pending: _Request | None = None
-        self._held: _Held | None = None
-        self._overdue: _Held | None = None
+        self._pending: PermitRequest | None = None
+        self._held: HeldTurn | None = None
+        self._overdue: HeldTurn | None = None
         """A turn whose lease has ended while the worker is still busy with it."""
+        self._in_sync = False
+        """PUSH is over; the next iteration has not begun."""
         self._state = SidecarState(job=job, worker=worker)
         self._handlers: dict[int, Callable[..., None]] = {
             MessageType.ACQUIRE: self._acquire,
@@ -141,8 +117,8 @@ class WorkerSession:
         self._pending = None
         if turn and phase in _PERMIT_PHASES and self._held is None:
             iteration = self._state.iteration
-            self._held = _Held(
-                turn, _PERMIT_PHASES[phase], iteration, now, now, _NEVER_NANOSECONDS, measured=False
+            self._held = HeldTurn(
+                turn, _PERMIT_PHASES[phase], iteration, now, now, NEVER_NANOSECONDS, measured=False
             )
         self.connection = connection
         self._port_lost_ns = now
@@ -178,10 +154,13 @@ class WorkerSession:
             raise ProtocolError(f"phase {code} needs no permit")
         unfinished, self._held = self._held, None
         self._overdue = None
-        self._pending = _Request(number, phase, iteration, now, now)
+        self._in_sync = False
+        self._pending = PermitRequest(number, phase, iteration, now, now)
         if self.port is not None and self.plan is not None and self.plan.permits != "None":
             self.port.acquire(number, phase)
         else:
+            if unfinished is not None and unfinished.turn and self.port is not None:
+                self.port.release(unfinished.turn)
             self.look_after_request(now)
         if unfinished is not None and unfinished.turn:
             self._end_early(unfinished, now, "Release")
@@ -194,12 +173,13 @@ class WorkerSession:
             self._held = None
             if turn and self.port is not None:
                 self.port.release(turn)
-            past = _past(held, now, bytes_moved)
-            self._accounts.note(_within_lease(past, held), past if held.measured else None)
+            self._in_sync = held.phase is Phase.PUSH
+            past = held.until(now, bytes_moved)
+            self._accounts.note(held.within_lease(past), past if held.measured else None)
         elif self._overdue is not None and self._overdue.turn == turn:
             overdue, self._overdue = self._overdue, None
             if overdue.measured:
-                self._accounts.note(None, _past(overdue, now, bytes_moved))
+                self._accounts.note(None, overdue.until(now, bytes_moved))
         elif turn == 0 and self._pending is not None:
             self._pending = None
             if self.port is not None:
@@ -210,6 +190,7 @@ class WorkerSession:
         start = max(0, now - waited_ns)
         past = PastTurn(Phase.SYNC, iteration, 0, 0, start, start, now, update_ns=update_ns)
         self._accounts.note(past, past)
+        self._in_sync = False
 
     def _report(self, iteration: int, total: int, loss: float) -> None:
         self._state.iteration, self._state.total = iteration, total
@@ -271,7 +252,7 @@ class WorkerSession:
                 self.port.release(turn)
             return
         start_ns = self._send_grant(request, turn, epoch, _SECONDARY if secondary else 0)
-        self._held = _Held(
+        self._held = HeldTurn(
             turn,
             request.phase,
             request.iteration,
@@ -311,13 +292,13 @@ class WorkerSession:
                 self._accounts.metrics.uncoordinated.inc()
             self._state.uncoordinated_turns += not measured_only
             start_ns = self._send_grant(request, Turn(0), 0, _UNCOORDINATED)
-            self._held = _Held(
+            self._held = HeldTurn(
                 Turn(0),
                 request.phase,
                 request.iteration,
                 request.since_ns,
                 start_ns,
-                _NEVER_NANOSECONDS,
+                NEVER_NANOSECONDS,
                 measured=measured_only,
             )
         elif now_ns - request.heard_ns > _WAIT_NANOSECONDS:
@@ -338,9 +319,11 @@ class WorkerSession:
     def _doing(self) -> str:
         if self._pending is not None:
             return "Waiting"
-        return PHASE_NAMES[self._held.phase] if self._held is not None else "Idle"
+        if self._held is not None:
+            return PHASE_NAMES[self._held.phase]
+        return "SYNC" if self._in_sync and self.connection is not None else "Idle"
 
-    def _send_grant(self, request: _Request, turn: Turn, epoch: int, flags: int) -> int:
+    def _send_grant(self, request: PermitRequest, turn: Turn, epoch: int, flags: int) -> int:
         """Let the worker start; return when, in ns."""
         if self.plan is not None and self.plan.stop:
             flags |= _STOP
@@ -349,9 +332,8 @@ class WorkerSession:
         self._pending = None
         return start_ns
 
-    def _end_early(self, held: _Held, end_ns: int, ended_by: EndedBy) -> None:
-        past = _past(held, end_ns, 0)._replace(ended_by=ended_by)
-        self._accounts.note(_within_lease(past, held), None)
+    def _end_early(self, held: HeldTurn, end_ns: int, ended_by: EndedBy) -> None:
+        self._accounts.note(held.within_lease(held.until(end_ns), ended_by), None)
 
     def _send(self, frame: bytes) -> None:
         if self.connection is None:
@@ -362,25 +344,3 @@ class WorkerSession:
             # It reads no more, or is gone; its thread finds out and cleans up.
             with contextlib.suppress(OSError):
                 self.connection.shutdown(socket.SHUT_RDWR)
-
-
-def _past(held: _Held, end_ns: int, bytes_moved: int) -> PastTurn:
-    return PastTurn(
-        held.phase,
-        held.iteration,
-        held.turn,
-        held.epoch,
-        held.requested_ns,
-        held.start_ns,
-        end_ns,
-        bytes_moved,
-        secondary=held.secondary,
-        coordinated=held.turn != 0,
-    )
-
-
-def _within_lease(past: PastTurn, held: _Held) -> PastTurn:
-    """Cut a turn at the end of its lease: beyond it, others may hold what it held."""
-    if past.end_ns <= held.deadline_ns:
-        return past
-    return past._replace(end_ns=held.deadline_ns, ended_by="Lease")

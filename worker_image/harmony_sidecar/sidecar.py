@@ -255,7 +255,11 @@ class Sidecar:
 
     def _read_plan(self) -> None:
         plan = self._plan_file.changed()
-        if plan is not None:
+        if plan is None:
+            return
+        try:
             with self.lock:
                 self.session.set_plan(plan)
-            self._wake.set()
+        except ValueError as error:
+            log.warning("the arbiter cannot take this plan: %s", error)
+        self._wake.set()

@@ -1,6 +1,9 @@
 """Workers, sidecars and arbiters that are killed or stopped while permits are out."""
 
+import fcntl
+import random
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -10,7 +13,15 @@ import pytest
 from sidecar_processes import Node, SidecarProcess, WorkerProcess, wait_until
 
 from harmony_api.turn_checks import excessive_network_turns, overlapping_compute_turns
-from harmony_api.worker_protocol import Phase
+from harmony_api.worker_protocol import (
+    MAGIC,
+    VERSION,
+    FrameReader,
+    HelloFlags,
+    MessageType,
+    Phase,
+    encode,
+)
 from harmony_worker.permits import Grant, PermitClient
 
 MakeNode = Callable[..., Node]
@@ -283,6 +294,54 @@ def test_a_worker_goes_on_without_its_sidecar_and_returns_to_a_restarted_one(
     wait_until(lambda: client.acquire(Phase.COMP, 0).coordinated)
 
 
+class PlainClient:
+    """A worker that speaks the protocol itself."""
+
+    def __init__(self, sidecar: SidecarProcess, phase: int = 0, turn: int = 0) -> None:
+        self._reader = FrameReader()
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(20)
+        self.socket.connect(str(sidecar.socket_path))
+        self.say(MessageType.HELLO, MAGIC, VERSION, HelloFlags.NONE, phase, turn)
+        self.hear(MessageType.WELCOME)
+
+    def say(self, kind: MessageType, *fields: int) -> None:
+        self.socket.sendall(encode(kind, *fields))
+
+    def hear(self, kind: MessageType) -> tuple[int | float, ...]:
+        while True:
+            data = self.socket.recv(4096)
+            assert data, "the sidecar hung up"
+            for heard, fields in self._reader.feed(data):
+                if heard == kind:
+                    return fields
+
+
+def test_a_worker_takes_its_permit_along_to_a_restarted_sidecar(make_node: MakeNode) -> None:
+    _, arbiter, member = two_jobs(make_node, compute_seconds=LONG_SECONDS)
+    before = PlainClient(member)
+    before.say(MessageType.ACQUIRE, 1, Phase.COMP, 0)
+    _, turn, _, _ = before.hear(MessageType.GRANT)
+    member.kill()
+    member.start()
+    after = PlainClient(member, Phase.COMP, int(turn))
+    asking = Asking(arbiter.connect())
+    wait_until(lambda: arbiter.state().waiting_for == "COMP")
+    assert member.state().doing == "COMP"
+    assert asking.answer is None
+    after.say(MessageType.RELEASE, int(turn), 0)
+    assert asking.result().coordinated
+    for client in (before, after):
+        client.socket.close()
+
+
+def test_a_worker_that_claims_a_turn_it_does_not_hold_is_told_so(make_node: MakeNode) -> None:
+    _, _, member = two_jobs(make_node)
+    client = PlainClient(member, Phase.COMP, 12345)
+    assert client.hear(MessageType.REVOKED) == (12345,)
+    client.socket.close()
+
+
 def test_a_stopped_sidecar_holds_its_worker_up_for_the_bound_only(make_node: MakeNode) -> None:
     _, _, member = two_jobs(make_node)
     client = member.connect()
@@ -296,8 +355,6 @@ def test_a_stopped_sidecar_holds_its_worker_up_for_the_bound_only(make_node: Mak
 
 def test_without_an_arbiter_the_sidecar_fails_open_and_counts_it(make_node: MakeNode) -> None:
     """The store's election lock is held by somebody who never takes the role."""
-    import fcntl
-
     node = make_node("a/0")
     election = node.store / "election"
     election.mkdir(parents=True)
@@ -325,8 +382,6 @@ def test_without_a_plan_the_sidecar_fails_open_after_ten_seconds(
 def test_random_kills_never_let_two_lease_holders_compute_at_once(
     make_node: MakeNode, start_worker: StartWorker
 ) -> None:
-    import random
-
     random.seed(5)
     node = make_node("a/0", "b/0", "c/0")
     sidecars = [node.add(job) for job in "abc"]

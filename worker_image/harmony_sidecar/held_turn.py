@@ -1,0 +1,61 @@
+"""A phase that a worker runs, from its request to the record of it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from harmony_api.worker_protocol import Phase, Turn
+from harmony_sidecar.turn_ring import EndedBy, PastTurn
+
+NEVER_NANOSECONDS: Final = 1 << 63
+"""Deadline of a phase without a lease."""
+
+
+@dataclass(slots=True)
+class PermitRequest:
+    """What a worker waits for."""
+
+    number: int
+    phase: Phase
+    iteration: int
+    since_ns: int
+    heard_ns: int
+    """When the worker last heard that it waits."""
+
+
+@dataclass(slots=True)
+class HeldTurn:
+    """What a worker runs."""
+
+    turn: Turn
+    """0: without a permit."""
+    phase: Phase
+    iteration: int
+    requested_ns: int
+    start_ns: int
+    deadline_ns: int
+    """End of its lease."""
+    epoch: int = 0
+    secondary: bool = False
+    measured: bool = True
+    """Whether it tells what the phase costs."""
+
+    def until(self, end_ns: int, bytes_moved: int = 0) -> PastTurn:
+        """Return the whole phase, its lease aside."""
+        return PastTurn(
+            self.phase,
+            self.iteration,
+            self.turn,
+            self.epoch,
+            self.requested_ns,
+            self.start_ns,
+            end_ns,
+            bytes_moved,
+            secondary=self.secondary,
+            coordinated=self.turn != 0,
+        )
+
+    def within_lease(self, past: PastTurn, ended_by: EndedBy = "Release") -> PastTurn:
+        """Cut it at the end of the lease: beyond that, others may hold what it held."""
+        if past.end_ns > self.deadline_ns:
+            return past._replace(end_ns=self.deadline_ns, ended_by="Lease")
+        return past if ended_by == "Release" else past._replace(ended_by=ended_by)
