@@ -8,7 +8,9 @@ The settings make the link carry its nominal bandwidth and nothing else of its o
 frames and a burst of one full segmentation buffer keep the kernel's work small, the burst is
 so short that idling gains nothing, and the queue is long enough never to drop. Reno is the
 congestion control that every kernel allows in a namespace, and without loss it just fills the
-link, where BBR would stop now and then to measure the round trip.
+link, where BBR would stop now and then to measure the round trip. A socket may have little in
+the queue at a time: acknowledgements share it with the other direction's data, and behind
+megabytes of it they would slow a PULL whenever a PUSH goes the other way.
 """
 
 import os
@@ -25,7 +27,11 @@ _MTU_BYTES: Final = 9000
 _SMALLEST_BURST_BYTES: Final = 64 * 1024
 _BURST_SECONDS: Final = 0.0004
 _QUEUE_BYTES: Final = 32 * 1024 * 1024
-_KERNEL_SETTINGS: Final = {"tcp_congestion_control": "reno", "tcp_slow_start_after_idle": "0"}
+_KERNEL_SETTINGS: Final = {
+    "tcp_congestion_control": "reno",
+    "tcp_slow_start_after_idle": "0",
+    "tcp_limit_output_bytes": "131072",
+}
 
 
 class LinkError(Exception):
