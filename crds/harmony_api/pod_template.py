@@ -2,7 +2,7 @@
 
 A template is Kubernetes' own object, so every field of a real pod is accepted; but a field
 name that no pod has is a typo and an error. What Harmony reads is typed strictly; the other
-fields are kept as they are, for the API server to judge. (Names: Kubernetes v1.35 core/v1.)
+fields are kept as they are, for the API server to judge.
 """
 
 from typing import Annotated, Any, Literal
