@@ -133,8 +133,10 @@ class _Reader:
             return value
         return self._fault(node, path, f"no value for a manifest: {node.tag}")
 
-    def _fault(self, node: yaml.Node, path: FieldPath, message: str) -> None:
+    def _fault(self, node: yaml.Node, path: FieldPath, message: str) -> object:
+        """Note a fault; its place holds nothing."""
         self._faults.append(Fault(_line(node), path, message))
+        return None
 
 
 def _line(node: yaml.Node) -> int:
