@@ -1,8 +1,8 @@
 """The worker's side of permits: ask the sidecar before a phase, tell it after.
 
-Training must never stop for want of a sidecar. Whatever is missing, hung or broken there, a
-phase starts without a permit after SILENCE_SECONDS at the latest, the next ones at once, and
-coordination resumes by itself when the sidecar answers again.
+Training must never stop for want of a sidecar. Where it is missing or hung, a phase starts
+without a permit after SILENCE_SECONDS (counted anew when a lost one is back), the next ones
+at once, and coordination resumes by itself when it answers again.
 
 `acquire` and `release` are for the worker's main thread; `before_chunk` and `moved` of a
 grant are for its transfer threads. No torch here: other programs may use it too.
