@@ -40,6 +40,7 @@ class Document:
         return self.lines[path]
 
 
+_NULL_TAG = "tag:yaml.org,2002:null"
 _SCALAR_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("bool", "int", "float", "null")}
 
 
@@ -58,7 +59,7 @@ def read_documents(text: str) -> Iterator[Document | Fault]:
         loader = _Loader(text)
         while loader.check_node():
             node = loader.get_node()
-            if not (isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"):
+            if node is not None and node.tag != _NULL_TAG:
                 yield _Reader(loader).document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
