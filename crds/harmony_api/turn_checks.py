@@ -26,7 +26,8 @@ def excessive_network_turns(
 ) -> list[Overlap]:
     """Return the NET turns of a node beyond one primary and one secondary on each link.
 
-    A turn granted as the primary must find the link free, and a secondary one other turn.
+    Two turns that were granted as primaries never meet: one that finds another on the link
+    was granted as a secondary, or that one was and yields to members with more rounds.
     """
     turns = list(turns)
     links = (("PULL", "PUSH"),) if network == "HalfDuplex" else (("PULL",), ("PUSH",))
@@ -36,7 +37,7 @@ def excessive_network_turns(
             for other in others:
                 # Turns are numbered as they are granted; they may start in another order.
                 earlier, later = sorted((other, turn), key=lambda each: each.turn)
-                if len(others) > 1 or not later.secondary:
+                if len(others) > 1 or not (later.secondary or earlier.secondary):
                     found.append((earlier, later))
     return found
 

@@ -19,6 +19,7 @@ from harmony_sidecar.permits import (
     Ended,
     Granted,
     LiveTurn,
+    Overtaken,
     PermitTable,
     Promoted,
 )
@@ -120,7 +121,7 @@ class Arbiter:
             if isinstance(decision, Granted):
                 self._holders.write(live)
                 self._channels[live.member].granted(decision.request, live, self.epoch)
-            elif isinstance(decision, Promoted):
+            elif isinstance(decision, Promoted | Overtaken):
                 self._holders.extend(live)
             elif decision.cause == "Lease" and live.member in self._channels:
                 self._channels[live.member].revoked(live.turn)

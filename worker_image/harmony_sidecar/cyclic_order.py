@@ -52,6 +52,8 @@ class GroupMember:
     compute_lease_ns: int = MINIMUM_LEASE_NANOSECONDS
     network_lease_ns: int = MINIMUM_LEASE_NANOSECONDS
     network_profiled: bool = False
+    yields: bool = False
+    """Members of its group have more rounds, and overtake it on the link."""
     pending: Pending | None = None
     turn: Turn | None = None
 
@@ -102,6 +104,10 @@ class Group:
             each.compute_lease_ns = lease_nanoseconds(compute)
             each.network_lease_ns = lease_nanoseconds(network)
             each.network_profiled = network > 0
+        able = [each for each in self.members if each.chunked and each.network_profiled]
+        most_rounds = max((each.rounds for each in able), default=0)
+        for each in self.members:
+            each.yields = each in able and each.rounds < most_rounds
         self.members.sort(key=lambda each: each.key)
 
     def candidates(

@@ -48,6 +48,8 @@ class LiveTurn:
     secondary: bool = False
     chunked: bool = False
     """The holder steps aside for a primary, and shows its own progress on the board."""
+    yields: bool = False
+    """A NET turn that stays the secondary: members with more rounds overtake it at any time."""
 
 
 class Granted(NamedTuple):
@@ -63,6 +65,12 @@ class Promoted(NamedTuple):
     live: LiveTurn
 
 
+class Overtaken(NamedTuple):
+    """A secondary NET turn waits for a new primary; its lease grew by that one's."""
+
+    live: LiveTurn
+
+
 class Ended(NamedTuple):
     """The turn holds nothing any more."""
 
@@ -70,7 +78,7 @@ class Ended(NamedTuple):
     cause: EndCause
 
 
-Decision = Granted | Promoted | Ended
+Decision = Granted | Promoted | Overtaken | Ended
 
 
 class PermitTable:
@@ -235,20 +243,31 @@ class PermitTable:
         now_ns: int,
     ) -> None:
         transfers = [live for live in self.live.values() if live.phase in phases]
-        if transfers and all(live.secondary for live in transfers):
-            self._promote(transfers[0], decisions, now_ns)
-        if len(transfers) > 1:
-            return
-        for member, _ in self._walk(resource, phases, now_ns):
-            secondary = bool(transfers)
-            # Only the first in order is looked at: a secondary behind it would become the
-            # primary next, and one that cannot be a secondary would never be served.
-            if len(transfers) > 1 or (secondary and not self._may_overlap(member, transfers[0])):
+        if all(live.secondary for live in transfers):
+            for live in transfers:
+                if not live.yields:
+                    self._promote(live, decisions, now_ns)
+                    break
+        for member, has_turns_left in self._walk(resource, phases, now_ns):
+            other = transfers[0] if transfers else None
+            if len(transfers) > 1 or (other and not self._may_overlap(member, other)):
                 break
-            live = self._grant(member, resource, False, decisions, now_ns)
-            if secondary:
-                live.secondary = True
-                live.deadline_ns += max(0, transfers[0].deadline_ns - now_ns)
+            if other is not None and other.yields:
+                if member.yields or not has_turns_left:
+                    # The primary's place is for those who need not yield, and only so often
+                    # as the plan says: or the overtaken one might wait for ever.
+                    continue
+                live = self._grant(member, resource, False, decisions, now_ns)
+                other.deadline_ns += member.network_lease_ns
+                decisions.append(Overtaken(other))
+            else:
+                # Only the first in order is looked at: a secondary behind it would become the
+                # primary next, and one that cannot be a secondary would never be served.
+                live = self._grant(member, resource, False, decisions, now_ns)
+                live.yields = member.yields
+                live.secondary = live.yields or other is not None
+                if other is not None:
+                    live.deadline_ns += max(0, other.deadline_ns - now_ns)
             transfers.append(live)
 
     def _may_overlap(self, member: GroupMember, primary: LiveTurn) -> bool:

@@ -170,6 +170,35 @@ def test_the_secondary_becomes_the_primary_when_that_one_ends() -> None:
     assert granted(decisions)[0].secondary
 
 
+def test_a_member_with_more_rounds_overtakes_the_transfer_of_one_with_fewer() -> None:
+    table = table_with(A, B, the_plan=plan("ab", rounds={"b": 2}))
+    (long,) = ask(table, A, Phase.PULL)
+    assert long.secondary, "it heeds the board from its first chunk"
+    assert table.primaries() == (None, None), "and moves at once while nobody overtakes"
+    (short,) = ask(table, B, Phase.PULL, now=1)
+    assert not short.secondary
+    assert table.primaries()[0] == short.turn
+    table.release(B, short.turn, 2)
+    assert table.primaries() == (None, None)
+
+
+def test_overtaking_ends_with_the_turns_of_the_cycle() -> None:
+    table = table_with(A, B, the_plan=plan("ab", rounds={"b": 2}, network="FullDuplex"))
+    ask(table, A, Phase.PULL)
+    for _ in range(2):
+        (short,) = ask(table, B, Phase.PULL)
+        table.release(B, short.turn, 0)
+    assert ask(table, B, Phase.PULL) == []
+
+
+def test_the_lease_of_an_overtaken_transfer_grows() -> None:
+    table = table_with(A, B, the_plan=plan("ab", rounds={"b": 2}))
+    (long,) = ask(table, A, Phase.PULL)
+    before = long.deadline_ns
+    ask(table, B, Phase.PULL, now=1)
+    assert long.deadline_ns == before + MINIMUM_LEASE_NANOSECONDS
+
+
 def test_a_full_duplex_link_has_permits_of_its_own_for_each_direction() -> None:
     table = table_with(A, B, C, D, the_plan=plan(network="FullDuplex"))
     (pull,) = ask(table, A, Phase.PULL)
