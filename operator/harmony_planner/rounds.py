@@ -12,23 +12,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 MOST_ROUNDS: Final = 8
-_EXTRA_ROUNDS: Final = (0, 1, 2, 3)
+_SHARES: Final = (0.25, 0.5, 0.75, 1.0)
+_EXTRA_ROUNDS: Final = (1, 2, 3)
 
 
 def candidates(seconds: Sequence[float]) -> Iterator[tuple[int, ...]]:
     """Yield the rounds worth trying for members whose iterations take `seconds` alone.
 
-    First all alike. Then the longest once, and the others as often as each would fit into it,
-    and a little oftener: while the longest waits for them they run in its gaps as well.
+    First all alike. Then the longest once, and the others from a quarter as often as each would
+    fit into it, for the sake of the longest one's limit, to a little oftener than that: while
+    the longest waits for them they run in its gaps as well.
     """
     yield (1,) * len(seconds)
     longest = max(seconds)
     if min(seconds) == longest:
         return
-    for extra in _EXTRA_ROUNDS:
+    fits = [int(longest / each) for each in seconds]
+    tries = [[share * fit for fit in fits] for share in _SHARES]
+    tries += [[fit + extra for fit in fits] for extra in _EXTRA_ROUNDS]
+    for counts in tries:
         yield tuple(
-            1 if each == longest else min(int(longest / each) + extra, MOST_ROUNDS)
-            for each in seconds
+            1 if each == longest else min(max(1, round(count)), MOST_ROUNDS)
+            for each, count in zip(seconds, counts, strict=True)
         )
 
 
