@@ -143,6 +143,11 @@ class Processes:
         """Folder of one server's snapshots."""
         return self._folder / f"snapshots-{server}"
 
+    def saved(self, server: int) -> set[str]:
+        """Names, by iteration, of one server's snapshots."""
+        files = self.snapshots(server).glob("*.snapshot")
+        return {path.name.partition(".")[0] for path in files}
+
     def log(self, server: int) -> Path:
         """File with one server's log."""
         return self._folder / f"server-{server}.log"

@@ -4,6 +4,7 @@ import resource
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -18,8 +19,9 @@ from parameter_server_job import (
     wait_until,
 )
 
+from harmony_worker.parameter_server import wire
 from harmony_worker.parameter_server.client import ReplacedError
-from harmony_worker.parameter_server.wire import OPEN_GATE
+from harmony_worker.parameter_server.wire import OPEN_GATE, Header, Kind
 
 ITERATIONS = 8
 
@@ -181,6 +183,8 @@ def test_a_killed_server_takes_the_job_back_and_it_repeats_itself(
         for worker in (0, 1)
     ]
     assert reached.wait(60)
+    if snapshot_seconds is not None:
+        wait_until(lambda: bool(processes.saved(0) & processes.saved(1)), "both have a snapshot")
     processes.kill(1)
     processes.start_again(1)
     go_on.set()
@@ -207,8 +211,7 @@ def test_a_job_whose_every_process_ended_resumes_from_its_snapshots(
     worker.client.close()
     if ending == signal.SIGKILL:
         for server in (0, 1):
-            written = processes.snapshots(server)
-            wait_until(lambda folder=written: len(list(folder.glob("*.snapshot"))) == 2, "saved")
+            wait_until(lambda server=server: len(processes.saved(server)) == 2, "saved")
     codes = [processes.kill(server, ending) for server in (0, 1)]
     assert codes == [-signal.SIGKILL if ending == signal.SIGKILL else 143] * 2
     for server in (0, 1):
@@ -222,16 +225,41 @@ def test_a_job_whose_every_process_ended_resumes_from_its_snapshots(
 
 @pytest.mark.kills
 def test_a_full_disk_costs_a_warning_and_no_iteration(processes: Processes) -> None:
-    addresses = processes.start(1, snapshot_seconds=0.0)
+    addresses = processes.start(2, snapshot_seconds=0.0)
     worker = adam_worker(addresses, 0, 1)
     worker.client.initialise()
-    losses = [worker.iterate(iteration) for iteration in range(4)]
-    folder = processes.snapshots(0)
-    wait_until(lambda: len(list(folder.glob("*.snapshot"))) > 0, "there is a snapshot")
-    resource.prlimit(processes.pid(0), resource.RLIMIT_FSIZE, (100_000, 100_000))
-    losses += [worker.iterate(iteration) for iteration in range(4, ITERATIONS)]
-    assert losses == plain_losses(ITERATIONS, 1)[0]
-    wait_until(lambda: "was not written" in processes.log(0).read_text(), "the log says so")
-    assert list(folder.glob("*.snapshot"))
-    assert processes.kill(0, signal.SIGTERM) == 143
-    assert not list(folder.glob("*.partial"))
+    losses: list[float] = []
+
+    def iterate_until(condition: Callable[[], bool]) -> None:
+        while not condition():
+            losses.append(worker.iterate(len(losses)))
+
+    saved = processes.saved
+    iterate_until(lambda: bool(saved(0) & saved(1)))
+    resource.prlimit(processes.pid(1), resource.RLIMIT_FSIZE, (100_000, 100_000))
+    iterate_until(lambda: "was not written" in processes.log(1).read_text())
+    iterate_until(lambda: len(saved(0) - saved(1)) >= 2)
+    assert losses == plain_losses(len(losses), 1)[0]
+
+    at = len(losses)
+    assert [processes.kill(server) for server in (0, 1)] == [-signal.SIGKILL] * 2
+    for server in (0, 1):
+        processes.start_again(server)
+    successor = adam_worker(addresses, 0, 1)
+    resume = successor.client.initialise().iteration
+    assert 0 < resume < at
+    again = [successor.iterate(iteration) for iteration in range(resume, at)]
+    assert losses[:resume] + again == losses
+    assert not list(processes.snapshots(1).glob("*.partial"))
+
+
+def test_a_worker_that_loses_patience_with_its_hello_can_say_it_again(servers: Threads) -> None:
+    addresses = servers.start()
+    worker = adam_worker(addresses, 0, 1)
+    host, _, port = addresses[0].rpartition(":")
+    hello = {**worker.client._links[0]._hello, "fresh": True}
+    with servers.services[0]._changed:
+        for _ in range(3):
+            with socket.create_connection((host, int(port))) as connection:
+                wire.send_json(connection, Header(Kind.HELLO), hello)
+    assert worker.train(3) == plain_losses(3, 1)[0]

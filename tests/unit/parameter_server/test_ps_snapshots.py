@@ -57,6 +57,17 @@ def test_the_last_two_are_kept(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_the_newest_that_all_servers_have_outlives_newer_ones(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path)
+    store.write(1, "ab", state(1))
+    store.keep(1)
+    for iteration in (2, 3, 4):
+        store.write(iteration, "ab", state(iteration))
+    assert store.iterations == [1, 3, 4]
+    store.keep(4)
+    assert SnapshotStore(tmp_path).iterations == [3, 4]
+
+
 @given(st.floats(0, 1, exclude_max=True), st.booleans())
 def test_a_cut_or_changed_file_is_not_used_and_the_older_one_is(
     tmp_path_factory: pytest.TempPathFactory, place: float, cut: bool

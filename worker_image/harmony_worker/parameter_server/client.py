@@ -162,6 +162,7 @@ class ParameterServerClient:
         )
         self._completed = 0
         self._snapshot_at = NONE
+        self._saved_at = NONE
         self._stop_at: int | None = None
         self._sent_settings: dict[str, Any] | None = None
 
@@ -215,7 +216,12 @@ class ParameterServerClient:
     def sync(self, iteration: int) -> Synced:
         """Commit the push of the iteration before, wait until the servers are at `iteration`."""
         begin = time.monotonic_ns()
-        header = Header(Kind.SYNC, iteration=iteration, snapshot_at=self._snapshot_at)
+        header = Header(
+            Kind.SYNC,
+            iteration=iteration,
+            snapshot_at=self._snapshot_at,
+            saved_at=self._saved_at,
+        )
 
         def commit(_: int, link: Link) -> tuple[Header, int]:
             def ask(connection: socket.socket) -> tuple[Header, int]:
@@ -228,6 +234,8 @@ class ParameterServerClient:
         answers = self._on_all(commit)
         leader = answers[0][0]
         self._snapshot_at = leader.snapshot_at
+        if all(answer.saved_at == leader.saved_at for answer, _ in answers):
+            self._saved_at = leader.saved_at
         if leader.stop_at != NONE:
             self._stop_at = leader.stop_at
         update_ns = max(update_ns for _, update_ns in answers)

@@ -18,7 +18,9 @@ from harmony_worker.parameter_server.wire import Header, Kind, WireError
 PATIENCE_SECONDS: Final = 120.0
 """How long a server may be away."""
 LOG_SECONDS: Final = 5.0
-ATTEMPT_SECONDS: Final = 5.0
+CONNECT_SECONDS: Final = 5.0
+WELCOME_SECONDS: Final = 30.0
+"""The first answer of a server, which may be allocating or restoring."""
 LONGEST_PAUSE_SECONDS: Final = 0.25
 
 Answer = TypeVar("Answer")
@@ -118,7 +120,7 @@ class Link:
             if self._aborted:
                 raise RolledBackError
             try:
-                self._connection = self._connect()
+                return self._connect()
             except (OSError, WireError) as error:
                 now = time.monotonic()
                 if now - begin > PATIENCE_SECONDS:
@@ -132,14 +134,14 @@ class Link:
                     )
                 time.sleep(pause)
                 pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
-            else:
-                return self._connection
 
     def _connect(self) -> socket.socket:
         host, _, port = self._address.rpartition(":")
-        connection = socket.create_connection((host.strip("[]"), int(port)), ATTEMPT_SECONDS)
+        connection = socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS)
+        self._connection = connection  # so that `abort` reaches it
         try:
             wire.tune(connection)
+            connection.settimeout(WELCOME_SECONDS)
             hello = {**self._hello, "fresh": not self._met}
             wire.send_json(connection, Header(Kind.HELLO), hello)
             status = wire.receive_json(connection, self.answer(connection))
@@ -147,7 +149,7 @@ class Link:
             if self.generation not in (0, status["generation"]):
                 raise RolledBackError
         except BaseException:
-            connection.close()
+            self._disconnect()
             raise
         self._met = True
         return connection

@@ -123,7 +123,11 @@ class Rounds:
         return iteration - self.staleness <= self.version
 
     def request_snapshot(self) -> None:
-        """Server 0 only: name the next iteration that nobody has reached."""
+        """Name the next iteration that nobody has reached.
+
+        Server 0 only, and only before it answers a SYNC: that worker then knows the name long
+        before it reaches the iteration, and nobody's snapshot is complete without its commit.
+        """
         if self.snapshot_at is None:
             self.snapshot_at = max(self.committed) + 1
 
@@ -144,7 +148,7 @@ class Rounds:
         self.snapshot_at = None
 
     def request_stop(self) -> None:
-        """Server 0 only: name one iteration before which every worker stops."""
+        """Server 0's counts only: name one iteration before which every worker stops."""
         if self.stop_at is None:
             self.stop_at = max(self.committed) + 1
             self._told_to_stop.clear()

@@ -86,29 +86,24 @@ def accept_workers(listener: socket.socket, service: Service) -> None:
 
 
 def _converse(connection: socket.socket, peer: str, service: Service) -> None:
-    session: Session | None = None
+    who = peer
     try:
         with connection:
             wire.tune(connection)
-            session = _greet(connection, service)
-            if session is None:
-                return
-            log.info("worker %d has connected from %s", session.worker, peer)
-            while True:
-                service.handle(session, wire.receive_header(connection))
+            session = _meet(connection, service)
+            if session is not None:
+                who = f"worker {session.worker} at {peer}"
+                log.info("%s has connected", who)
+                _answer(session, service)
     except WireError as error:
-        log.warning("closed the connection from %s, which sent %s", peer, error)
+        log.warning("closed the connection from %s, which sent %s", who, error)
     except OSError as error:
-        if session is not None:
-            log.info("worker %d has left: %s", session.worker, error)
+        log.info("%s has left: %s", who, error)
     except Exception:
-        log.exception("closed the connection from %s", peer)
-    finally:
-        if session is not None:
-            session.left.set()
+        log.exception("closed the connection from %s", who)
 
 
-def _greet(connection: socket.socket, service: Service) -> Session | None:
+def _meet(connection: socket.socket, service: Service) -> Session | None:
     connection.settimeout(HELLO_SECONDS)
     header = wire.receive_header(connection, wire.MAX_HELLO_META_BYTES)
     if header.kind != Kind.HELLO or header.payload_bytes:
@@ -116,12 +111,18 @@ def _greet(connection: socket.socket, service: Service) -> Session | None:
     hello = wire.receive_json(connection, header)
     connection.settimeout(None)
     try:
-        session = service.admit(connection, Hello.read(hello))
+        return service.admit(connection, Hello.read(hello))
     except RefusedError as error:
         refuse(connection, str(error))
-        return None
     except SupersededError:
         wire.send_message(connection, Header(Kind.REPLACED))
-        return None
-    service.greet(session)
-    return session
+    return None
+
+
+def _answer(session: Session, service: Service) -> None:
+    try:
+        service.greet(session)
+        while True:
+            service.handle(session, wire.receive_header(session.connection))
+    finally:
+        session.left.set()

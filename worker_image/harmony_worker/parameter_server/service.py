@@ -216,12 +216,14 @@ class Service:
         iteration = request.iteration
         with self._current(session, request):
             self._commit(session, request)
+            if self._server == 0 and self._snapshots.is_time:
+                self._rounds.request_snapshot()
             self._wait(session, request, lambda: self._rounds.is_ready(iteration))
             reply = Header(
                 Kind.OK,
-                iteration=self._rounds.version,
                 snapshot_at=_word(self._rounds.snapshot_at),
                 stop_at=_word(self._rounds.told(session.worker, iteration)),
+                saved_at=_word(self._snapshots.newest),
             )
             update_ns = self._update_ns
         wire.send_message(session.connection, reply, wire.UPDATE_NS.pack(update_ns))
@@ -317,6 +319,8 @@ class Service:
         if request.snapshot_at != NONE:
             self._rounds.hear_snapshot(request.snapshot_at)
             self._take_due_snapshot()
+        if request.saved_at != NONE:
+            self._snapshots.keep(request.saved_at)
         self._wait(session, request, lambda: self._rounds.may_commit(request.iteration))
         self._apply(self._rounds.commit(session.worker, request.iteration))
 
@@ -334,8 +338,6 @@ class Service:
                 raise
             self._update_ns = time.monotonic_ns() - begin
         if updates:
-            if self._server == 0 and self._snapshots.is_time:
-                self._rounds.request_snapshot()
             self._take_due_snapshot()
         self._changed.notify_all()
 
@@ -361,7 +363,6 @@ class Service:
 
     def snapshot_at_the_end(self) -> None:
         """Save what is here, if the parameters are at one iteration; returns when it is safe."""
-        self._snapshots.drain()
         with self._changed:
             if self._generation and self._shard is not None and self._rounds.aligned:
                 self._snapshots.take(self._rounds.version, self._shard, self._states())

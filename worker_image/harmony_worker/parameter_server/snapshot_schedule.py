@@ -34,6 +34,16 @@ class SnapshotSchedule:
         return [] if self._store is None else self._store.iterations
 
     @property
+    def newest(self) -> int | None:
+        """The last iteration that can be restored."""
+        return max(self.iterations, default=None)
+
+    def keep(self, iteration: int) -> None:
+        """Every server has this snapshot."""
+        if self._store is not None:
+            self._store.keep(iteration)
+
+    @property
     def is_time(self) -> bool:
         """Whether the interval has passed and the last snapshot is written."""
         due = time.monotonic() - self._last_seconds >= self._interval_seconds
@@ -48,13 +58,14 @@ class SnapshotSchedule:
             )
 
     def take(self, iteration: int, shard: Shard, worker_states: list[bytes]) -> None:
-        """Copy the shard's state now and write it in the background."""
+        """Copy the shard's state now and write it in the background.
+
+        Waits while the one before is being written, so that every server takes every snapshot.
+        """
         if self._store is None:
             return
+        self.drain()
         self._last_seconds = time.monotonic()
-        if self._is_writing:
-            log.warning("no snapshot at iteration %d: the last is still being written", iteration)
-            return
         state = {
             "shard": shard.state(),
             "workers": [

@@ -2,8 +2,9 @@
 
 A file is written beside its final name, flushed to the disk and then renamed. The name carries
 the iteration, the identity of what it is a snapshot of, and the digest of the content, so a cut
-or changed file is told from a whole one. The last KEPT are kept, because another server may
-not have finished the newest.
+or changed file is told from a whole one. The last KEPT are kept,
+and the newest that all servers are known to have: another server may not have finished the
+newest, or may not be able to write at all.
 
 Content: u64 length of a JSON text, the text, then the bytes of the tensors that the text
 refers to, in order.
@@ -14,6 +15,7 @@ import logging
 import os
 import re
 import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -37,12 +39,14 @@ class SnapshotError(Exception):
 
 
 class SnapshotStore:
-    """The folder of one server. Damaged files are left alone, and said so once."""
+    """The folder of one server, for any thread. Damaged files are left alone, and said so once."""
 
     def __init__(self, folder: Path) -> None:
         """Look for whole snapshots in `folder`, which is made if need be."""
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.RLock()
+        self._everywhere: int | None = None
         self._whole: dict[int, Path] = {}
         self.identities: set[str] = set()
         """Of the snapshots found: which model, optimizer and sharding they are of."""
@@ -59,10 +63,11 @@ class SnapshotStore:
     @property
     def iterations(self) -> list[int]:
         """Iterations of the snapshots that can be restored, oldest first."""
-        return sorted(self._whole)
+        with self._lock:
+            return sorted(self._whole)
 
     def write(self, iteration: int, identity: str, state: dict[str, Any]) -> None:
-        """Add a snapshot and remove those beyond the last KEPT.
+        """Add a snapshot and remove those that are needed no more.
 
         `identity` is hexadecimal text; `state` holds dicts with text keys, lists, tensors and
         JSON's scalars. Raises OSError (a full disk) with nothing changed.
@@ -85,16 +90,24 @@ class SnapshotStore:
             partial.unlink(missing_ok=True)
             raise
         _sync_folder(self.folder)
-        replaced = self._whole.get(iteration)
-        self._whole[iteration] = path
-        if replaced is not None and replaced != path:
-            replaced.unlink(missing_ok=True)
-        for old in self.iterations[:-KEPT]:
-            self._remove(old)
+        with self._lock:
+            replaced = self._whole.get(iteration)
+            self._whole[iteration] = path
+            if replaced is not None and replaced != path:
+                replaced.unlink(missing_ok=True)
+            self._prune()
+
+    def keep(self, iteration: int) -> None:
+        """Every server has this snapshot, so it stays until they have a newer one."""
+        with self._lock:
+            if iteration != self._everywhere and iteration in self._whole:
+                self._everywhere = iteration
+                self._prune()
 
     def read(self, iteration: int) -> dict[str, Any]:
         """Return the state that was written; raises SnapshotError, and forgets the file then."""
-        path = self._whole[iteration]
+        with self._lock:
+            path = self._whole[iteration]
         try:
             memory = bytearray(path.stat().st_size)
             with path.open("rb") as file:
@@ -103,16 +116,22 @@ class SnapshotStore:
                 raise ValueError("its content does not match its checksum")
             return _decode_file(memory)
         except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
-            del self._whole[iteration]
+            with self._lock:
+                self._whole.pop(iteration, None)
             raise SnapshotError(f"snapshot {path} cannot be read: {error}") from error
 
     def discard_after(self, iteration: int) -> None:
         """Remove snapshots of a future that a rollback has undone."""
-        for newer in [each for each in self.iterations if each > iteration]:
-            self._remove(newer)
+        with self._lock:
+            self._remove([each for each in self._whole if each > iteration])
 
-    def _remove(self, iteration: int) -> None:
-        self._whole.pop(iteration).unlink(missing_ok=True)
+    def _prune(self) -> None:
+        kept = {*self.iterations[-KEPT:], self._everywhere}
+        self._remove([each for each in self._whole if each not in kept])
+
+    def _remove(self, iterations: list[int]) -> None:
+        for iteration in iterations:
+            self._whole.pop(iteration).unlink(missing_ok=True)
 
 
 def _pieces(text: bytes, tensors: list[torch.Tensor]) -> Iterator[bytes | memoryview]:

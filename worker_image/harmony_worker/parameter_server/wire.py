@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import torch
 
 MAGIC: Final = b"HPS1"
-HEADER: Final = struct.Struct("<4sBBHQqqqIQ")
+HEADER: Final = struct.Struct("<4sBBHQqqqqIQ")
 RANGE: Final = struct.Struct("<QQ")
 """PULL's meta: offset and length in bytes within the server's part."""
 TABLE: Final = struct.Struct("<I")
@@ -69,7 +69,11 @@ class Header(NamedTuple):
     generation: int = 0
     iteration: int = 0
     snapshot_at: int = NONE
+    """The next snapshot's, as server 0 named it; a control word."""
     stop_at: int = NONE
+    """Before which all workers stop; a control word, in answers only."""
+    saved_at: int = NONE
+    """The newest snapshot's that the server has written; in requests, that all servers have."""
     meta_bytes: int = 0
     payload_bytes: int = 0
 
