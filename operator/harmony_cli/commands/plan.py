@@ -65,7 +65,9 @@ def plan(
     if memory_bytes is not None:
         machine = _with_memory(machine, memory_bytes)
     decision = planner.plan(
-        planning.snapshot(jobs, machine, measured, separated={}, last=Plan(), network=network)
+        planning.snapshot(
+            jobs, machine, measured, separated={}, last=Plan(), corrections={}, network=network
+        )
     )
     if as_json:
         typer.echo(json.dumps(asdict(decision), indent=1))

@@ -94,6 +94,11 @@ class JobRuntime:
         """The last known state of every worker, by index."""
         return [worker.state for worker in self.workers]
 
+    @property
+    def iterations(self) -> int:
+        """Iterations that every worker has reported."""
+        return min((state.iteration if state else 0 for state in self.states()), default=0)
+
     def profile(self) -> JobProfile | None:
         """The measured profile: of all workers, the slowest phase each."""
         profiles = [state.profile for state in self.states() if state and state.profile]

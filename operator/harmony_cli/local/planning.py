@@ -70,6 +70,7 @@ def snapshot(
     profiles: Mapping[str, JobProfile],
     separated: Mapping[str, frozenset[str]],
     last: Plan,
+    corrections: Mapping[str, float],
     network: Network,
 ) -> Snapshot:
     """Return the planner's view of this run; `jobs` are the active ones, in queue order."""
@@ -97,7 +98,14 @@ def snapshot(
             )
             for slot in machine.slots
         ),
-        groups=tuple(CurrentGroup(name=g.name, slots=g.slots) for g in last.groups),
+        groups=tuple(
+            CurrentGroup(
+                name=group.name,
+                slots=group.slots,
+                correction=corrections.get(group.name, 1.0),
+            )
+            for group in last.groups
+        ),
         network=network,
         servers_share_core=len(machine.transfer_cpus) == 1,
     )

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from harmony_api.profile import JobProfile
+from harmony_cli.local.group_speed import Count, GroupSpeeds
 from harmony_cli.local.job_runtime import JobRuntime
 from harmony_cli.local.link import Link, shaped_link
 from harmony_cli.local.placement import Permits, Seat, decide, record_plan, seats
@@ -73,6 +74,7 @@ class LocalRunner:
         self._run_jobs = list(jobs)
         self._view = view
         self._seats: dict[str, Seat] = {}
+        self._speeds = GroupSpeeds()
         self._separated: dict[str, frozenset[str]] = {}
         self._give_up_at = float("inf")
         permits: Permits = options.permits if options.mode == "shared" else "None"
@@ -173,7 +175,12 @@ class LocalRunner:
         if self.options.mode != "shared" and names == self.memory.jobs:
             return
         running = frozenset(job.name for job in active if self._seats.get(job.name))
+        counts = {job.name: Count(job.iterations, sum(job.restarts.values())) for job in active}
         why = reason_to_plan(self.memory, names, running, profiles, now)
+        for first, second in map(sorted, self._speeds.learn(counts, now)):
+            self._separated[first] = self._separated.get(first, frozenset()) | {second}
+            self._separated[second] = self._separated.get(second, frozenset()) | {first}
+            why = f"{first} and {second} are slower together than in turn"
         if why is None:
             return
         view = snapshot(
@@ -182,6 +189,7 @@ class LocalRunner:
             profiles,
             self._separated,
             self.memory.decision,
+            self._speeds.corrections,
             self.options.network,
         )
         decision = decide(self.options.mode, view)
@@ -195,6 +203,7 @@ class LocalRunner:
             network=self.options.network,
         )
         self.memory = PlanningMemory(names, profiles, now, decision)
+        self._speeds.begin(decision, counts, now)
         self.record.plans.append(
             record_plan(
                 decision,
@@ -205,9 +214,7 @@ class LocalRunner:
             )
         )
         for job in active:
-            reason = self.record.plans[-1].waiting.get(job.name)
-            if reason is not None:
-                job.message = reason
+            job.message = self.record.plans[-1].waiting.get(job.name, "")
 
     def _job_runtime(
         self, run_job: RunJob, host: ProcessHost, sockets: Path, link: Link | None
