@@ -63,15 +63,16 @@ def counted_mixes(iterations: int) -> list[Mix]:
     """
     half = iterations // 2
     return [
-        Mix.of("balanced_pair", (2, Kind(100, 96, iterations))),
+        Mix.of("balanced_pair", (2, Kind(100, 95, iterations))),
         Mix.of("compute_heavy_pair", (2, Kind(120, 60, iterations))),
         Mix.of("network_heavy_pair", (2, Kind(60, 120, iterations))),
-        # While the long job computes (80 ms) the short one transfers, and while the long one
-        # transfers (120 ms) the short one computes twice, with a transfer in between.
+        # While the long job computes the short one transfers, and while the long one transfers
+        # the short one computes twice. Its transfers in between delay those of the long one: so
+        # the network is what limits this mix.
         Mix.of(
             "unequal_pair",
-            (1, Kind(80, 120, iterations)),
-            (1, Kind(30, 50, 2 * iterations, rounds=2)),
+            (1, Kind(60, 100, iterations)),
+            (1, Kind(40, 50, 2 * iterations, rounds=2)),
         ),
         Mix.of("balanced_four", (4, Kind(60, 58, half))),
         Mix.of("compute_heavy_four", (4, Kind(80, 40, half))),
