@@ -31,6 +31,9 @@ class Channel(Protocol):
     def granted(self, request: int, live: LiveTurn, epoch: int) -> None:
         """The request got its turn."""
 
+    def extended(self, turn: Turn, deadline_ns: int) -> None:
+        """The turn's lease ends at another time."""
+
     def revoked(self, turn: Turn) -> None:
         """The turn holds nothing any more."""
 
@@ -123,6 +126,8 @@ class Arbiter:
                 self._channels[live.member].granted(decision.request, live, self.epoch)
             elif isinstance(decision, Promoted | Overtaken):
                 self._holders.extend(live)
+                if live.member in self._channels:
+                    self._channels[live.member].extended(live.turn, live.deadline_ns)
             elif decision.cause == "Lease" and live.member in self._channels:
                 self._channels[live.member].revoked(live.turn)
         # Erased last: the next holder shall not wait for it, and a successor that still reads

@@ -17,6 +17,7 @@ from harmony_api.node_plan import NodePlan
 from harmony_api.worker_protocol import (
     ACQUIRE,
     RELEASE,
+    VERSION,
     FrameReader,
     GrantFlags,
     MessageType,
@@ -34,6 +35,7 @@ from harmony_sidecar.link_messages import (
     PLAN,
     Join,
     encode_grant,
+    encode_lease,
 )
 from harmony_sidecar.permits import LiveTurn
 
@@ -99,6 +101,9 @@ class _Link:
         flags = _SECONDARY if live.secondary else 0
         self._send(encode_grant(request, live.turn, epoch, flags, live.deadline_ns))
 
+    def extended(self, turn: Turn, deadline_ns: int) -> None:
+        self._send(encode_lease(turn, deadline_ns))
+
     def revoked(self, turn: Turn) -> None:
         self._send(encode(MessageType.REVOKED, turn))
 
@@ -142,6 +147,7 @@ class _Link:
         member = Member(join.member)
         with self._lock:
             self._arbiter.join(member, join.plan, self, chunked=join.chunked, held=Turn(join.held))
+            self._send(encode(MessageType.WELCOME, VERSION, 0))
         self._member = member
         return worker, descriptors[1]
 

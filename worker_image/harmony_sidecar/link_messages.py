@@ -11,7 +11,9 @@ sidecar to arbiter
     ACQUIRE, RELEASE   as in the worker protocol; RELEASE of turn 0 withdraws the request
     END       the worker is gone; a link that ends without it says nothing about the worker
 arbiter to sidecar
+    WELCOME   as in the worker protocol, without a descriptor: the worker takes part now
     GRANT     as in the worker protocol, then u64 CLOCK_MONOTONIC ns of the end of its lease
+    LEASE     u64 turn, u64 ns of the new end of its lease
     REVOKED   as in the worker protocol
 """
 
@@ -29,7 +31,9 @@ AT_ONCE: Final = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 MAXIMUM_MESSAGE_BYTES: Final = 65536
 JOIN: Final = 64
 PLAN: Final = 65
+LEASE: Final = 66
 LINK_GRANT: Final = struct.Struct("<HBIQIBQ")
+LINK_LEASE: Final = struct.Struct("<HBQQ")
 
 
 class Join(BaseModel):
@@ -54,3 +58,8 @@ def encode_grant(request: int, turn: Turn, epoch: int, flags: int, deadline_ns: 
     """Return a GRANT message with the end of its lease."""
     length = LINK_GRANT.size - LENGTH.size
     return LINK_GRANT.pack(length, MessageType.GRANT, request, turn, epoch, flags, deadline_ns)
+
+
+def encode_lease(turn: Turn, deadline_ns: int) -> bytes:
+    """Return a LEASE message."""
+    return LINK_LEASE.pack(LINK_LEASE.size - LENGTH.size, LEASE, turn, deadline_ns)

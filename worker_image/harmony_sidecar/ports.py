@@ -13,6 +13,7 @@ from harmony_api.node_plan import NodePlan
 from harmony_api.unix_address import socket_address
 from harmony_api.worker_protocol import (
     REVOKED,
+    WELCOME,
     GrantFlags,
     MessageType,
     Phase,
@@ -21,7 +22,16 @@ from harmony_api.worker_protocol import (
     encode,
 )
 from harmony_sidecar.arbiter import Arbiter
-from harmony_sidecar.link_messages import AT_ONCE, JOIN, LINK_GRANT, PLAN, Join, encode_json
+from harmony_sidecar.link_messages import (
+    AT_ONCE,
+    JOIN,
+    LEASE,
+    LINK_GRANT,
+    LINK_LEASE,
+    PLAN,
+    Join,
+    encode_json,
+)
 from harmony_sidecar.permits import LiveTurn
 from harmony_sidecar.session import WorkerSession
 
@@ -38,6 +48,7 @@ class LocalPort:
         self._arbiter = arbiter
         self._session = session
         arbiter.join(session.member, plan, self, chunked=session.chunked, held=session.held)
+        session.port_answers()
 
     def acquire(self, request: int, phase: Phase) -> None:
         """Ask for a permit."""
@@ -62,6 +73,10 @@ class LocalPort:
     def granted(self, request: int, live: LiveTurn, epoch: int) -> None:
         """The request got its turn."""
         self._session.granted(request, live.turn, epoch, live.secondary, live.deadline_ns)
+
+    def extended(self, turn: Turn, deadline_ns: int) -> None:
+        """The turn's lease ends at another time."""
+        self._session.lease_extended(turn, deadline_ns)
 
     def revoked(self, turn: Turn) -> None:
         """The turn holds nothing any more."""
@@ -155,9 +170,17 @@ class RemotePort:
                     self._session.granted(
                         request, turn, epoch, flags & _SECONDARY != 0, deadline_ns
                     )
+        elif size >= LINK_LEASE.size and message[2] == LEASE:
+            _, _, turn, deadline_ns = LINK_LEASE.unpack_from(message)
+            with self._lock:
+                self._session.lease_extended(turn, deadline_ns)
         elif size >= REVOKED.size and message[2] == MessageType.REVOKED:
             turn = REVOKED.unpack_from(message)[2]
             with self._lock:
                 self._session.revoked(turn)
+        elif size >= WELCOME.size and message[2] == MessageType.WELCOME:
+            with self._lock:
+                if self._session.port is self:
+                    self._session.port_answers()
         else:
             raise ProtocolError(f"the arbiter sent {size} bytes that are no message")

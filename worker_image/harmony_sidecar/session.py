@@ -81,6 +81,7 @@ class WorkerSession:
     ) -> None:
         self.member = Member(f"{job}/{worker}")
         self.port: ArbiterPort | None = None
+        self._port_answers = False
         self._port_lost_ns = self._started_ns = time.monotonic_ns()
         self.connection: socket.socket | None = None
         self.chunked = False
@@ -156,11 +157,12 @@ class WorkerSession:
         self._overdue = None
         self._in_sync = False
         self._pending = PermitRequest(number, phase, iteration, now, now)
-        if self.port is not None and self.plan is not None and self.plan.permits != "None":
-            self.port.acquire(number, phase)
-        else:
-            if unfinished is not None and unfinished.turn and self.port is not None:
+        if self.port is not None:
+            if self.plan is not None and self.plan.permits != "None":
+                self.port.acquire(number, phase)
+            elif unfinished is not None and unfinished.turn:
                 self.port.release(unfinished.turn)
+        if self._pending is not None:
             self.look_after_request(now)
         if unfinished is not None and unfinished.turn:
             self._end_early(unfinished, now, "Release")
@@ -206,7 +208,7 @@ class WorkerSession:
     def _leave(self) -> None:
         if self.port is not None:
             self.port.leave()
-            self.port = None
+            self.drop_port()
 
     # ---- the arbiter's side
 
@@ -221,16 +223,22 @@ class WorkerSession:
         return self._held.turn if self._held is not None else Turn(0)
 
     def port_opened(self, port: ArbiterPort) -> None:
-        """The arbiter knows the worker now; tell it what the worker waits for."""
+        """There is a way to the arbiter; tell it what the worker waits for."""
         self.port = port
         if self._pending is not None:
             port.acquire(self._pending.number, self._pending.phase)
 
+    def port_answers(self) -> None:
+        """The arbiter knows the worker now."""
+        self._port_answers = True
+
     def drop_port(self) -> None:
         """There is no arbiter for the moment, or another one."""
+        if self._port_answers:
+            self._port_answers = False
+            self._port_lost_ns = time.monotonic_ns()
         port, self.port = self.port, None
         if port is not None:
-            self._port_lost_ns = time.monotonic_ns()
             port.close()
 
     def set_plan(self, plan: NodePlan) -> None:
@@ -263,6 +271,11 @@ class WorkerSession:
             secondary,
         )
 
+    def lease_extended(self, turn: Turn, deadline_ns: int) -> None:
+        """The lease of a turn ends at another time."""
+        if self._held is not None and self._held.turn == turn:
+            self._held.deadline_ns = deadline_ns
+
     def revoked(self, turn: Turn) -> None:
         """The lease of a turn has ended."""
         held = self._held
@@ -285,7 +298,7 @@ class WorkerSession:
             nobody_answers = now_ns - self._started_ns > NO_PLAN_NANOSECONDS
         else:
             nobody_answers = (
-                self.port is None and now_ns - self._port_lost_ns > NO_ARBITER_NANOSECONDS
+                not self._port_answers and now_ns - self._port_lost_ns > NO_ARBITER_NANOSECONDS
             )
         if nobody_answers:
             if not measured_only:

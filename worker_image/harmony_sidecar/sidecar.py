@@ -60,6 +60,7 @@ class Sidecar:
         self._server: ArbiterServer | None = None
         self._plan_file = PlanFile(plan_path)
         self._joined_epoch = Epoch(0)
+        self._complaint = ""
         self._closing = threading.Event()
         self._wake = threading.Event()
         socket_path.parent.mkdir(parents=True, exist_ok=True)
@@ -177,14 +178,11 @@ class Sidecar:
     # ---- the arbiter
 
     def _beat(self) -> None:
-        told = ""
         while not self._closing.is_set():
             try:
                 self._tick()
             except OSError as error:
-                if str(error) != told:
-                    told = str(error)
-                    log.warning("no election in the node's store: %s", error)
+                self._complain(f"no election in the node's store: {error}")
             self._wake.wait(HEARTBEAT_SECONDS)
             self._wake.clear()
 
@@ -239,13 +237,18 @@ class Sidecar:
                 port.join(plan, worker)
                 session.port_opened(port)
         except (OSError, ValueError) as error:
-            log.info("no arbiter to join yet: %s", error)
+            self._complain(f"cannot join the arbiter: {error}")
+
+    def _complain(self, complaint: str) -> None:
+        """Log what is tried again ten times a second, but once."""
+        if complaint != self._complaint:
+            log.warning("%s", complaint)
+            self._complaint = complaint
 
     def _port_lost(self, port: RemotePort) -> None:
         with self.lock:
             if self.session.port is port:
                 self.session.drop_port()
-        self._wake.set()
 
     # ---- the plan
 

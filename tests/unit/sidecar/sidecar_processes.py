@@ -130,14 +130,14 @@ class Node:
         draft.write_text(json.dumps(self.plan))
         draft.replace(self.plan_path)
 
-    def add(self, job: str, worker: int = 0) -> SidecarProcess:
+    def add(self, job: str, worker: int = 0, *, plan_path: Path | None = None) -> SidecarProcess:
         """Start one more sidecar."""
         environment = os.environ | {
             "HARMONY_SOCKET": str(self.folder / f"{job}-{worker}.sock"),
             "HARMONY_JOB": job,
             "HARMONY_WORKER_INDEX": str(worker),
             "HARMONY_NODE_STORE": str(self.store),
-            "HARMONY_NODE_PLAN": str(self.plan_path),
+            "HARMONY_NODE_PLAN": str(plan_path or self.plan_path),
             "HARMONY_HTTP_PORT": "0",
         }
         sidecar = SidecarProcess(job, worker, self.folder, environment)

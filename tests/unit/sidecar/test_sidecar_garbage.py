@@ -1,6 +1,7 @@
 """Whatever bytes arrive on a socket: that connection is closed, and nobody else notices."""
 
 import contextlib
+import json
 import socket
 import struct
 from collections.abc import Callable, Iterator
@@ -139,3 +140,21 @@ def test_frames_are_the_same_however_the_stream_is_cut(data: list[bytes], cuts: 
 def test_a_frame_of_impossible_length_ends_the_stream(length: int) -> None:
     with pytest.raises(ProtocolError):
         FrameReader().feed(struct.pack("<H", length))
+
+
+def test_a_plan_too_long_to_record_leaves_the_worker_uncoordinated(
+    make_node: Callable[..., Node],
+) -> None:
+    """Its neighbours go on under permits, and the log says why, once."""
+    node = make_node("a/0", "b/0")
+    node.add("a")
+    node.arbiter()
+    good = node.sidecars["a/0"].connect()
+    long = node.folder / "long.json"
+    names = [f"device-{number:064}" for number in range(100)]
+    long.write_text(json.dumps(node.plan | {"devices": names}))
+    bad = node.add("b", plan_path=long)
+    client = bad.connect()
+    assert not client.acquire(Phase.COMP, 0).coordinated
+    assert len(bad.log_path.read_text().splitlines()) < 100
+    assert_undisturbed(good)

@@ -22,6 +22,7 @@ from harmony_api.worker_protocol import (
     Phase,
     encode,
 )
+from harmony_sidecar.cyclic_order import MINIMUM_LEASE_NANOSECONDS
 from harmony_worker.permits import Grant, PermitClient
 
 MakeNode = Callable[..., Node]
@@ -168,6 +169,24 @@ def test_a_sidecar_stopped_beyond_a_lease_does_not_claim_more_than_the_lease(
     wait_until(stopped.turns)
     assert stopped.turns()[-1].ended_by == "Lease"
     assert overlapping_compute_turns(stopped.turns() + other.turns()) == []
+
+
+@pytest.mark.parametrize("holder_is_at_the_arbiter", [True, False])
+def test_the_lease_of_a_secondary_lasts_longer_than_its_primary(
+    make_node: MakeNode, holder_is_at_the_arbiter: bool
+) -> None:
+    _, arbiter, member = two_jobs(make_node)
+    its, other = (arbiter, member) if holder_is_at_the_arbiter else (member, arbiter)
+    primary = other.connect()
+    primary.acquire(Phase.PULL, 0)
+    client = its.connect()
+    secondary = client.acquire(Phase.PULL, 0)
+    wait_until(lambda: not secondary.chunked, "the end of the primary's lease")
+    time.sleep(1.0)
+    client.release(secondary)
+    (turn,) = wait_until(its.turns)
+    assert (turn.ended_by, turn.secondary) == ("Release", True)
+    assert turn.end_ns - turn.start_ns > MINIMUM_LEASE_NANOSECONDS
 
 
 def test_a_phase_longer_than_its_lease_is_measured_all_the_same(make_node: MakeNode) -> None:

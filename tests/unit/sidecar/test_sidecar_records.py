@@ -114,10 +114,11 @@ def test_turns_that_touch_are_in_order_and_turns_that_overlap_are_found() -> Non
 def test_one_secondary_may_run_beside_the_primary_of_a_link() -> None:
     primary = record("PULL", 1, 0, 10)
     secondary = record("PUSH", 2, 5, 15, secondary=True)
-    assert excessive_network_turns([primary, secondary]) == []
-    second_primary = record("PUSH", 3, 12, 20)
-    assert excessive_network_turns([primary, second_primary, secondary]) == [
-        (secondary, second_primary)
+    overtaking = record("PUSH", 3, 12, 20)
+    assert excessive_network_turns([primary, overtaking, secondary]) == []
+    second_primary = record("PUSH", 4, 19, 30)
+    assert excessive_network_turns([second_primary, primary, overtaking, secondary]) == [
+        (overtaking, second_primary)
     ]
     assert excessive_network_turns([primary, record("PUSH", 4, 5, 9)], "FullDuplex") == []
 
