@@ -23,7 +23,7 @@ def report(
     """
     try:
         print_report(run, Console())
-    except ReportError as error:
+    except (ReportError, OSError) as error:
         Console(stderr=True).print(str(error), style="red", highlight=False)
         raise typer.Exit(1) from None
 

@@ -192,6 +192,12 @@ def _report(console: Console, folder: Path) -> None:
         print_report(folder, console)
     except ReportError as error:
         console.print(escape(str(error)), style="yellow")
+    except OSError as error:
+        console.print(
+            f"the report cannot be written ({escape(str(error))}): nothing else is lost, make it "
+            f"later with `harmony report {escape(str(folder))}`",
+            style="yellow",
+        )
 
 
 def _refuse(errors: Console, *lines: str) -> NoReturn:
