@@ -82,7 +82,9 @@ class AttachedJob(Job):
             self._begin_iteration()
             if self.iteration == self._replay_until > 0:
                 self._restore_state()
-            if self._optimizer is not None and not self._replaying:
+            if self._optimizer is None:
+                self._synchronise()
+            elif not self._replaying:
                 with self.pull():
                     self._optimizer.pull()
             self._compute.enter_context(self.compute())

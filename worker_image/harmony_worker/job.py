@@ -20,17 +20,20 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from harmony_api.worker_protocol import Phase
 from harmony_worker.blocks import BlockOrder
-from harmony_worker.local import LocalParameters
 from harmony_worker.loss_log import LossLog
 from harmony_worker.membership import Membership
-from harmony_worker.parameter_server.client import ParameterServerClient, RolledBackError
-from harmony_worker.parameter_server.tables import SparseTable
+from harmony_worker.parameter_server.client import RolledBackError
+from harmony_worker.parameter_store import (
+    ParameterStore,
+    dense_parameters,
+    open_parameter_store,
+    sparse_embeddings,
+)
 from harmony_worker.permits import PermitClient
-from harmony_worker.phased_optimizer import ParameterStore, PhasedOptimizer
+from harmony_worker.phased_optimizer import PhasedOptimizer
 from harmony_worker.phases import PhaseError, Phases
 from harmony_worker.placement import pin_process
 from harmony_worker.randomness import seed_everything
-from harmony_worker.sparse_embedding import SparseEmbedding
 from harmony_worker.worker_state import WorkerState
 
 EXIT_STOPPED: Final = 75
@@ -101,41 +104,19 @@ class Job:
         """Hand over a model whose optimizer exists already; its settings are taken over."""
         if self._store is not None:
             raise PhaseError("a job has one model: put several into one module")
-        embeddings = {
-            name: module
-            for name, module in model.named_modules()
-            if isinstance(module, SparseEmbedding)
-        }
-        places = {id(module.place) for module in embeddings.values()}
-        dense = {name: value for name, value in model.named_parameters() if id(value) not in places}
-        self._parameters = list(dense.values())
-        tables = [self._table(name, module, optimizer) for name, module in embeddings.items()]
-        member = self._membership
-        store: ParameterStore
-        if member.servers:
-            store = ParameterServerClient(
-                servers=member.servers,
-                job=member.job,
-                worker=member.worker,
-                workers=member.workers,
-                parameters=dense,
-                optimizer_class=type(optimizer),
-                optimizer=optimizer,
-                tables=tables,
-                staleness=self._staleness,
-                transfer_cpus=member.transfer_cpus,
-            )
-        elif member.workers > 1:
-            raise PhaseError(f"{member.workers} workers need parameter servers to train together")
-        else:
-            store = LocalParameters(optimizer, tables)
+        self._parameters = list(dense_parameters(model).values())
+        store = open_parameter_store(
+            model, optimizer, self._membership, seed=self._seed, staleness=self._staleness
+        )
         carried = WorkerState(model, self.state)
         resume = store.initialise()
         self._restore_state = partial(carried.load, resume.worker_state)
         self._restore_state()
         self._phases.iteration = resume.iteration
         self._store = store
-        return PhasedOptimizer(optimizer, store, self._phases, embeddings, carried.dump)
+        return PhasedOptimizer(
+            optimizer, store, self._phases, sparse_embeddings(model), carried.dump
+        )
 
     def schedule(self, scheduler: LRScheduler) -> None:
         """Step a learning-rate scheduler after every iteration, and now up to this one."""
@@ -234,7 +215,7 @@ class Job:
         if self._phases.permits is not None:
             self._phases.permits.report(self.iteration, self._total, value)
         done = self.iteration + 1
-        if done == self._total or done % max(1, self._total // 20) == 0:
+        if self._total and (done == self._total or done % -(-self._total // 20) == 0):
             print(f"iteration {done}/{self._total}: loss {value:.4f}", flush=True)
 
     def __enter__(self) -> Self:
@@ -287,24 +268,6 @@ class Job:
         if synced.stop_at is not None and self.iteration >= synced.stop_at:
             print(f"stopped before iteration {self.iteration}, as asked", flush=True)
             raise SystemExit(EXIT_STOPPED)
-
-    def _table(
-        self, name: str, module: SparseEmbedding, optimizer: torch.optim.Optimizer
-    ) -> SparseTable:
-        group = next(
-            group
-            for group in optimizer.param_groups
-            if any(value is module.place for value in group["params"])
-        )
-        return SparseTable(
-            name=name,
-            rows=module.rows,
-            columns=module.columns,
-            seed=self._seed,
-            scale=module.scale,
-            optimizer=type(optimizer).__name__,
-            hyperparameters=group,
-        )
 
 
 def restart_in_place() -> NoReturn:

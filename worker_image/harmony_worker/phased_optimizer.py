@@ -5,56 +5,15 @@ itself happens where the parameters live.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from harmony_api.worker_protocol import Phase
-from harmony_worker.parameter_server.client import (
-    Pulled,
-    ResumePoint,
-    Synced,
-    TransferGate,
-)
+from harmony_worker.parameter_store import ParameterStore
 from harmony_worker.phases import PhaseError, Phases
 from harmony_worker.sparse_embedding import SparseEmbedding
-
-
-class ParameterStore(Protocol):
-    """Where the parameters live: `ParameterServerClient` or `LocalParameters`."""
-
-    def initialise(self) -> ResumePoint:
-        """Agree where to start."""
-
-    def sync(self, iteration: int) -> Synced:
-        """Wait until the parameters are those of `iteration`."""
-
-    def pull(self, gate: TransferGate, rows: Mapping[str, Tensor] | None = None) -> Pulled:
-        """Bring the parameters, and rows by table."""
-
-    def push(
-        self,
-        iteration: int,
-        gate: TransferGate,
-        *,
-        rows: Mapping[str, tuple[Tensor, Tensor]] | None = None,
-        worker_state: bytes = b"",
-        stop_requested: bool = False,
-    ) -> int:
-        """Give the gradients away; returns the bytes moved."""
-
-    def load(self) -> None:
-        """Move what was pulled to where the model computes."""
-
-    def store(self) -> None:
-        """Move the gradients to where they are sent from."""
-
-    def finished(self) -> None:
-        """Say that this worker is done for good."""
-
-    def close(self) -> None:
-        """Leave."""
 
 
 class PhasedOptimizer(torch.optim.Optimizer):

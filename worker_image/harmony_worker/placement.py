@@ -30,8 +30,3 @@ def pin_process(cpus: frozenset[int]) -> None:
             os.sched_setaffinity(int(task.name), cpus)
         except ProcessLookupError:
             continue
-
-
-def pin_thread(cpus: frozenset[int]) -> None:
-    """Pin the calling thread to `cpus`."""
-    os.sched_setaffinity(0, cpus)
