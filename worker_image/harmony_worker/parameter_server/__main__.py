@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from harmony_api import environment
+from harmony_worker.parameter_server.optimizers import build
 from harmony_worker.parameter_server.server import serve
 from harmony_worker.parameter_server.snapshot_schedule import SnapshotSchedule
 from harmony_worker.parameter_server.snapshots import SnapshotStore
@@ -35,6 +36,8 @@ def main() -> int:
         return 2
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
+    # torch loads many modules with the first optimizer: now, not when the workers wait for it.
+    build("SGD", [{"params": [torch.empty(0)]}])
     try:
         return serve(job, server, address, workers, SnapshotSchedule(store, seconds))
     except OSError as error:

@@ -7,6 +7,7 @@ requests to the others, so that nobody waits on a server for peers that wait for
 
 import contextlib
 import json
+import logging
 import os
 import secrets
 import socket
@@ -57,6 +58,7 @@ SMALL_TRANSFER_BYTES: Final = 256 << 10
 """Below this, one server's transfer costs less than waking the transfer thread."""
 
 Answer = TypeVar("Answer")
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,8 @@ class ParameterServerClient:
 
     def _lead(self, statuses: Sequence[Mapping[str, Any]], generation: int) -> None:
         common = set.intersection(*(set(status["snapshots"]) for status in statuses))
+        if not common and any(status["generation"] for status in statuses):
+            log.warning("the servers have no snapshot in common: back to iteration 0")
 
         def lead(server: int, link: Link) -> None:
             def send(connection: socket.socket) -> None:

@@ -21,7 +21,10 @@ LOG_SECONDS: Final = 5.0
 CONNECT_SECONDS: Final = 5.0
 WELCOME_SECONDS: Final = 30.0
 """The first answer of a server, which may be allocating or restoring."""
+SHORTEST_PAUSE_SECONDS: Final = 0.02
 LONGEST_PAUSE_SECONDS: Final = 0.25
+ATTEMPTS: Final = 20
+"""How often one request is sent, when the server answers but each time breaks off."""
 
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
@@ -36,7 +39,7 @@ class ReplacedError(Exception):
 
 
 class ServerLostError(Exception):
-    """A server did not come back within PATIENCE_SECONDS."""
+    """A server did not come back within PATIENCE_SECONDS, or breaks off again and again."""
 
 
 class ServerRefusedError(Exception):
@@ -60,7 +63,7 @@ class Link:
 
         Raises RolledBackError, ReplacedError, ServerLostError or ServerRefusedError.
         """
-        while True:
+        for attempt in range(ATTEMPTS):
             connection = self._connection or self._reconnect()
             try:
                 return action(connection)
@@ -69,6 +72,8 @@ class Link:
                     raise RolledBackError from None
                 log.warning("lost server %s: %s", self._address, error)
                 self._disconnect()
+                time.sleep(min(LONGEST_PAUSE_SECONDS, attempt * SHORTEST_PAUSE_SECONDS))
+        raise ServerLostError(f"server {self._address} broke off {ATTEMPTS} times")
 
     def ask(self, connection: socket.socket, header: Header, meta: bytes = b"") -> Header:
         """Send a request without payload and return its answer's header."""
@@ -115,7 +120,7 @@ class Link:
 
     def _reconnect(self) -> socket.socket:
         begin = said = time.monotonic()
-        pause = 0.02
+        pause = SHORTEST_PAUSE_SECONDS
         while True:
             if self._aborted:
                 raise RolledBackError

@@ -77,17 +77,17 @@ def hyperparameters_of(group: Mapping[str, Any]) -> dict[str, Any]:
     Raises UnsupportedOptimizerError when a setting has no JSON form. A tensor of one element,
     such as a learning rate, becomes a float.
     """
-    plain = {}
-    for key, value in group.items():
-        if key in ("params", "param_names"):
-            continue
-        plain[key] = value.item() if isinstance(value, torch.Tensor) else value
-        try:
-            json.dumps(plain[key])
-        except (TypeError, ValueError) as error:
-            raise UnsupportedOptimizerError(
-                f"optimizer setting {key}={value!r} cannot be sent to a server: {error}"
-            ) from error
+    plain = {
+        key: value.item() if isinstance(value, torch.Tensor) else value
+        for key, value in group.items()
+        if key not in ("params", "param_names")
+    }
+    try:
+        json.dumps(plain)
+    except (TypeError, ValueError) as error:
+        raise UnsupportedOptimizerError(
+            f"the optimizer's settings {plain} cannot be sent to a server: {error}"
+        ) from error
     return plain
 
 

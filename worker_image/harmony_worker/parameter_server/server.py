@@ -5,12 +5,14 @@ else notices. The process ends with 0 when all workers are done, with 143 on SIG
 when an update failed, each time after a last snapshot where there is anything to save.
 """
 
+import errno
 import ipaddress
 import logging
 import queue
 import signal
 import socket
 import threading
+import time
 from typing import Final, Literal
 
 from harmony_worker.parameter_server import wire
@@ -28,6 +30,8 @@ HELLO_SECONDS: Final = 10.0
 """A connection that has not said hello by then is closed."""
 GOODBYE_SECONDS: Final = 5.0
 """How long the workers get to close their connections at the end."""
+ACCEPT_PAUSE_SECONDS: Final = 0.1
+"""After a failed accept, such as for want of file descriptors."""
 
 Ending = Literal["finished", "terminated", "failed"]
 EXIT_CODES: Final[dict[Ending, int]] = {"finished": 0, "terminated": 143, "failed": 1}
@@ -79,8 +83,12 @@ def accept_workers(listener: socket.socket, service: Service) -> None:
     while True:
         try:
             connection, peer = listener.accept()
-        except OSError:
-            return
+        except OSError as error:
+            if error.errno in (errno.EBADF, errno.EINVAL):
+                return
+            log.warning("cannot accept a connection: %s", error)
+            time.sleep(ACCEPT_PAUSE_SECONDS)
+            continue
         where = f"{peer[0]}:{peer[1]}"
         threading.Thread(target=_converse, args=(connection, where, service), daemon=True).start()
 

@@ -20,8 +20,8 @@ from harmony_worker.parameter_server.rounds import Rounds, RoundsError, Update
 from harmony_worker.parameter_server.sessions import (
     Hello,
     RefusedError,
-    RolledBackError,
     Session,
+    StaleGenerationError,
     SupersededError,
 )
 from harmony_worker.parameter_server.shard import Shard, ShardPlan
@@ -130,7 +130,7 @@ class Service:
             raise WireError(f"a request of kind {request.kind}")
         try:
             answer(session, request)
-        except RolledBackError:
+        except StaleGenerationError:
             wire.send_message(session.connection, Header(Kind.ROLLED_BACK))
         except (RefusedError, RoundsError, IndexError) as error:
             refuse(session.connection, str(error))
@@ -156,7 +156,7 @@ class Service:
         _expect(request, meta=0, payload=shard.plan.part.bytes)
         try:
             self._begin_rollback(session, request)
-        except (RolledBackError, RefusedError):
+        except (StaleGenerationError, RefusedError):
             wire.discard(session.connection, request.payload_bytes)
             raise
         wire.receive_into(session.connection, shard.parameter_bytes)
@@ -170,14 +170,14 @@ class Service:
         _expect(request, meta=0, payload=0)
         shard = self._held()
         if request.iteration not in self._snapshots.iterations:
-            raise RolledBackError
+            raise StaleGenerationError
         self._begin_rollback(session, request)
         with self._changed:
             try:
                 states = self._snapshots.restore(request.iteration, shard)
             except SnapshotError as error:
                 log.warning("%s", error)
-                raise RolledBackError from None
+                raise StaleGenerationError from None
             self._end_rollback(session, request, states)
         log.info("rolled back to iteration %d", request.iteration)
         wire.send_message(session.connection, Header(Kind.OK))
@@ -188,7 +188,7 @@ class Service:
             raise RefusedError("only worker 0 decides where the job starts")
         with self._changed:
             if request.generation <= self._generation:
-                raise RolledBackError
+                raise StaleGenerationError
             self._generation = 0
             self._changed.notify_all()
 
@@ -270,7 +270,7 @@ class Service:
         try:
             with self._current(session, request):
                 wanted = self._rounds.is_new(worker, iteration)
-        except (RolledBackError, RoundsError):
+        except (StaleGenerationError, RoundsError):
             wire.discard(connection, request.payload_bytes)
             raise
         if wanted:
@@ -308,7 +308,7 @@ class Service:
         if session.superseded:
             raise SupersededError
         if request.generation != self._generation or self._generation == 0:
-            raise RolledBackError
+            raise StaleGenerationError
 
     def _wait(self, session: Session, request: Header, ready: Callable[[], bool]) -> None:
         while not ready():

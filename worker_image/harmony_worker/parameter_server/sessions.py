@@ -20,7 +20,7 @@ class RefusedError(Exception):
     """The request cannot be granted; the message goes to the worker."""
 
 
-class RolledBackError(Exception):
+class StaleGenerationError(Exception):
     """The worker speaks of another generation than the server's."""
 
 
