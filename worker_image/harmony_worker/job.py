@@ -9,7 +9,7 @@ whose servers went back in time starts again in place.
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, TypeVar
@@ -216,7 +216,7 @@ class Job:
             self._phases.permits.report(self.iteration, self._total, value)
         done = self.iteration + 1
         if self._total and (done == self._total or done % -(-self._total // 20) == 0):
-            print(f"iteration {done}/{self._total}: loss {value:.4f}", flush=True)
+            _say(f"iteration {done}/{self._total}: loss {value:.4f}")
 
     def __enter__(self) -> Self:
         return self
@@ -266,12 +266,17 @@ class Job:
         if self._phases.permits is not None:
             self._phases.permits.synced(self.iteration, synced.waited_ns, synced.update_ns)
         if synced.stop_at is not None and self.iteration >= synced.stop_at:
-            print(f"stopped before iteration {self.iteration}, as asked", flush=True)
+            _say(f"stopped before iteration {self.iteration}, as asked")
             raise SystemExit(EXIT_STOPPED)
 
 
 def restart_in_place() -> NoReturn:
     """Run this program from its start in the same process, as it was called."""
-    print("the servers went back in time: starting again from there", flush=True)
+    _say("the servers went back in time: starting again from there")
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):  # a full disk costs lines, never the training
+        print(text, flush=True)

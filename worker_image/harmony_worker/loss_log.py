@@ -2,28 +2,47 @@
 
 Equal results are claimed to the last bit, so a line carries the loss in hexadecimal beside the
 readable number. Lines are appended: after a restart an iteration may occur twice, and the last
-occurrence counts.
+occurrence counts. A full disk costs lines, never the training.
 """
 
 import json
+import logging
+import os
 from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 
 class LossLog:
-    """Appends to one file; every line is on its way to the disk when `write` returns."""
+    """Appends to one file, unbuffered."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("a", buffering=1, encoding="utf-8")
+        self._damaged = False
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            self._warn(error)
+            self._descriptor = os.open(os.devnull, os.O_WRONLY)
 
     def write(self, iteration: int, loss: float) -> None:
-        """Note the loss of one iteration."""
+        """Note the loss of one iteration; where that fails, warn and go on."""
         line = {"iteration": iteration, "loss": loss, "hex": loss.hex()}
-        self._file.write(json.dumps(line) + "\n")
+        text = json.dumps(line) + "\n"
+        data = ("\n" + text if self._damaged else text).encode()
+        try:
+            self._damaged = os.write(self._descriptor, data) < len(data)
+        except OSError as error:
+            if not self._damaged:
+                self._warn(error)
+            self._damaged = True
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        os.close(self._descriptor)
+
+    def _warn(self, error: OSError) -> None:
+        log.warning("losses are not recorded: %s", error)
 
 
 def read_losses(path: Path) -> dict[int, str]:

@@ -211,6 +211,16 @@ def test_the_loss_log_is_exact_and_its_last_word_counts(tmp_path: Path) -> None:
     assert read_losses(path) == {0: (1 / 3).hex()}
 
 
+def test_a_full_disk_costs_lines_and_never_the_training(caplog: pytest.LogCaptureFixture) -> None:
+    job = Job(Membership(loss_log=Path("/dev/full")))
+    for loss in (0.5, 0.25):
+        job.report(loss)
+    job.close()
+    assert [record.message for record in caplog.records] == [
+        "losses are not recorded: [Errno 28] No space left on device"
+    ]
+
+
 def test_worker_state_is_empty_until_a_buffer_changes() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     model.register_buffer("mask", torch.ones(1000))
