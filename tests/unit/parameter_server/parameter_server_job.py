@@ -219,7 +219,7 @@ class Worker:
         *,
         worker: int = 0,
         workers: int = 1,
-        seed: int | None = None,
+        model: torch.nn.Module | None = None,
         hidden: int = 67,
         staleness: int = 0,
         tables: Sequence[SparseTable] = (),
@@ -227,7 +227,7 @@ class Worker:
     ) -> None:
         self.worker = worker
         with _seeding:
-            self.model = Model(7 + worker if seed is None else seed, hidden)
+            self.model = Model(7 + worker, hidden) if model is None else model
         optimizer_class = getattr(torch.optim, optimizer)
         self.optimizer = optimizer_class(self.model.parameters(), **settings)
         self.client = ParameterServerClient(

@@ -268,7 +268,7 @@ class ParameterServerClient:
         position = 0
         while position < target.nbytes:
             rest = target.nbytes - position
-            count = min(rest, wire.piece_bytes(gate, self._layout.bytes)) if gate.chunked else rest
+            count = min(rest, wire.piece_bytes(gate, target.nbytes)) if gate.chunked else rest
             gate.before_chunk()
             link.ask(connection, Header(Kind.PULL), wire.RANGE.pack(position, count))
             wire.receive_into(connection, target[position : position + count], gate)

@@ -112,7 +112,7 @@ OPEN_GATE: Final = OpenGate()
 
 
 def piece_bytes(gate: TransferGate, total_bytes: int) -> int:
-    """Return how much to move before asking the gate again.
+    """Return how much of a connection's transfer to move before asking the gate again.
 
     A secondary transfer moves at most a sixteenth of the whole at a time, so that it never
     keeps the primary waiting long, but not less than SMALLEST_PIECE_BYTES.
