@@ -34,7 +34,7 @@ from harmony_cli.local import run_folder
 from harmony_cli.local.link import LinkError
 from harmony_cli.local.placement import Permits
 from harmony_cli.local.runner import LocalRunner, RunOptions, View
-from harmony_cli.local.slots import Machine, cpu_list, find_machine
+from harmony_cli.local.slots import Machine, cpu_list, divide_cpus
 from harmony_cli.manifest import load_manifests
 from harmony_cli.report.bound import Load, bound_seconds
 from harmony_cli.report.figures import summarise
@@ -224,7 +224,10 @@ def figures(measured: Mapping[str, Sequence[Round]]) -> list[Figure]:
 def main() -> None:
     options = parse_options("Jobs that share a machine, in four ways.", rounds=3)
     where = environment("torch") | {"link": f"{LINK_MEGABITS} Mbit/s"}
-    machine = find_machine(1, want_gpus=False)
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        sys.exit("colocation.py needs two cores: one to compute, one for transfers and servers")
+    machine = divide_cpus([cores[0], cores[-1]], 1)  # on the usual numbering, no siblings
     if options.quick:
         chosen = counted_mixes(QUICK_ITERATIONS)[:1]
     else:
