@@ -25,10 +25,13 @@ def connect(*, seed: int = 0, staleness: int = 0) -> "Job":
     """
     import os
 
+    import torch
+
     from harmony_worker.job import Job
     from harmony_worker.membership import Membership
     from harmony_worker.randomness import seed_everything
 
+    torch.cuda.manual_seed_all(seed)  # for a device that the program uses later
     seed_everything(seed)
     return Job(Membership.from_environment(os.environ), seed=seed, staleness=staleness)
 

@@ -18,8 +18,14 @@ def derived_seed(*coordinates: int) -> int:
 
 
 def seed_everything(*coordinates: int) -> None:
-    """Seed torch (all devices), numpy's global generator and random."""
+    """Seed torch, numpy's global generator and random from the coordinates.
+
+    Cheap enough for every iteration: torch.manual_seed would note a call for each kind of
+    device that has not been used yet, every time.
+    """
     seed = derived_seed(*coordinates)
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed_all(seed)
     np.random.seed(seed & 0xFFFFFFFF)
     random.seed(seed)

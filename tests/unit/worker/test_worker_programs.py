@@ -27,3 +27,16 @@ def test_a_loop_trains_the_same_alone_and_over_servers_with_a_killed_worker(
     assert "Warning" not in killed.log("worker-0")
     assert len(alone.losses()) >= 48
     assert killed.losses() == alone.losses()
+
+
+@pytest.mark.training
+def test_workers_that_may_run_ahead_learn_too(make_job: MakeJob) -> None:
+    job = make_job("stale", PROGRAMS / "carried_state.py", "2")
+    job.start_servers(2, workers=2)
+    for worker in range(2):
+        job.start_worker(worker)
+    job.finish()
+    for worker in range(2):
+        losses = [float.fromhex(loss) for loss in job.losses(worker).values()]
+        assert len(losses) == 100
+        assert sum(losses[-10:]) < 0.5 * sum(losses[:10])

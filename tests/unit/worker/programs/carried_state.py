@@ -1,12 +1,16 @@
 """A loop with phases whose next iteration depends on more than the parameters."""
 
+import sys
+
 import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
 import harmony_worker as harmony
 
-with harmony.connect(seed=7) as job:
+staleness = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+
+with harmony.connect(seed=7, staleness=staleness) as job:
     samples = torch.randn(128, 8)
     targets = samples.sum(dim=1, keepdim=True)
     network = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.2), nn.Linear(16, 1))
