@@ -210,15 +210,14 @@ def test_a_job_whose_every_process_ended_resumes_from_its_snapshots(
     worker.client.sync(5)
     worker.client.close()
     if ending == signal.SIGKILL:
-        for server in (0, 1):
-            wait_until(lambda server=server: len(processes.saved(server)) == 2, "saved")
+        wait_until(lambda: bool(processes.saved(0) & processes.saved(1)), "both have a snapshot")
     codes = [processes.kill(server, ending) for server in (0, 1)]
     assert codes == [-signal.SIGKILL if ending == signal.SIGKILL else 143] * 2
     for server in (0, 1):
         processes.start_again(server)
     successor = adam_worker(addresses, 0, 1)
     resume = successor.client.initialise()
-    assert resume.iteration == 5 or (ending == signal.SIGKILL and 1 <= resume.iteration < 5)
+    assert (1 if ending == signal.SIGKILL else 5) <= resume.iteration <= 5
     again = [successor.iterate(iteration) for iteration in range(resume.iteration, ITERATIONS)]
     assert losses[: resume.iteration] + again == plain_losses(ITERATIONS, 1)[0]
 
