@@ -47,7 +47,8 @@ class AttachedJob(Job):
         self._total = membership.iterations or 0
         self._replay_until = 0
         if membership.servers:
-            self._optimizer = self.adopt(model, optimizer)
+            with self._leaving_in_order():
+                self._optimizer = self.adopt(model, optimizer)
             self._replay_until = self.iteration
             self._phases.iteration = 0
         model.register_forward_pre_hook(self._before_forward)

@@ -40,7 +40,9 @@ class PhasedOptimizer(torch.optim.Optimizer):
         """
         gate = self._phases.gate(Phase.PULL)
         names = {module: name for name, module in self._embeddings.items()}
-        wanted = {names[module]: torch.unique(ids.cpu()) for module, ids in (rows or {}).items()}
+        wanted = {
+            names[module]: torch.unique(ids.long().cpu()) for module, ids in (rows or {}).items()
+        }
         pulled = self._store.pull(gate, wanted)
         for name, values in pulled.rows.items():
             self._embeddings[name].hold(wanted[name], values)

@@ -32,7 +32,7 @@ class SparseEmbedding(nn.Module):
 
         Raises PhaseError for a row that was not pulled.
         """
-        ids = ids.to(self._ids.device)
+        ids = ids.to(self._ids)
         positions = torch.searchsorted(self._ids, ids)
         here = positions < len(self._ids)
         if not here.all() or not torch.equal(self._ids[positions], ids):
