@@ -23,6 +23,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -111,8 +112,11 @@ class Bench:
             Load.of(profiles[kind], kind.iterations, kind.rounds, "HalfDuplex")
             for kind in mix.jobs.values()
         ]
-        starts = {name: chance.random() * of_jobs[name].iteration_seconds for name in mix.jobs}
-        delays = {name: start - min(starts.values()) for name, start in starts.items()}
+        phases = starting_phases(len(mix.jobs), chance)
+        delays = {
+            name: phase * of_jobs[name].iteration_seconds
+            for name, phase in zip(mix.jobs, phases, strict=True)
+        }
         together = {
             way: self._run(mix.jobs, of_jobs, delays, mode, permits)
             for way, (mode, permits) in ALL_AT_ONCE.items()
@@ -186,6 +190,18 @@ class Bench:
             answer = subprocess.run(command, capture_output=True, text=True, check=True)
             self._batch_sizes[key] = int(answer.stdout)
         return self._batch_sizes[key]
+
+
+def starting_phases(count: int, chance: random.Random) -> list[float]:
+    """Return at which part of an iteration each job starts, drawn at random; the first at 0.
+
+    Only differences count, and only their fractions: so the longest time between two starts
+    is left out, and all have started soon.
+    """
+    phases = sorted(chance.random() for _ in range(count))
+    gaps = [phase - before for before, phase in pairwise([phases[-1] - 1, *phases])]
+    first = gaps.index(max(gaps))
+    return [(phase - phases[first]) % 1 for phase in (*phases[first:], *phases[:first])]
 
 
 def figures(measured: Mapping[str, Sequence[Round]]) -> list[Figure]:
