@@ -17,7 +17,6 @@ Jobs of one kind differ in nothing but their name, so one of each kind runs alon
 
 import os
 import random
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,8 +27,8 @@ from pathlib import Path
 from typing import Final
 
 import yaml
-from matplotlib import pyplot
 
+from colocation_picture import draw
 from harmony_api.profile import JobProfile
 from harmony_cli.local import run_folder
 from harmony_cli.local.link import LinkError
@@ -56,12 +55,7 @@ ALL_AT_ONCE: Final[Mapping[str, tuple[Mode, Permits]]] = {
     HARMONY: ("shared", "Cyclic"),
 }
 DEDICATED: Final = "dedicated"
-COLOURS: Final = {
-    DEDICATED: "#bbbbbb",
-    "naive": "#ee7733",
-    "fixed_alternation": "#77aadd",
-    HARMONY: "#004488",
-}
+WAYS: Final = (DEDICATED, *ALL_AT_ONCE)
 
 
 @dataclass(frozen=True)
@@ -212,7 +206,7 @@ def figures(measured: Mapping[str, Sequence[Round]]) -> list[Figure]:
         found += [
             *(
                 Figure.of(f"{name}.speedup_over_{way}", [r.speedup_over(way) for r in rounds])
-                for way in COLOURS
+                for way in WAYS
                 if way != HARMONY
             ),
             Figure.of(
@@ -269,7 +263,11 @@ def main() -> None:
         details={"mixes": {n: [as_json(r) for r in rounds] for n, rounds in measured.items()}},
     )
     if not options.quick:
-        draw(measured, PICTURE)
+        times = {
+            mix: {way: [r.seconds(way) / r.bound_seconds for r in rounds] for way in WAYS}
+            for mix, rounds in measured.items()
+        }
+        draw(times, PICTURE)
 
 
 def describe(measured: Round) -> str:
@@ -286,39 +284,6 @@ def describe(measured: Round) -> str:
         f"alone {measured.alone_seconds:.2f} s, {ways}, bound {measured.bound_seconds:.2f} s; "
         f"cycle predicted/measured {cycles} ms ({kinds} ms)"
     )
-
-
-def draw(measured: Mapping[str, Sequence[Round]], path: Path) -> None:
-    """Draw how long every way takes, as a multiple of the bound: median, least and most."""
-    pyplot.switch_backend("agg")
-    figure, axes = pyplot.subplots(figsize=(10, 4.2), layout="constrained")
-    width = 0.8 / len(COLOURS)
-    for position, (way, colour) in enumerate(COLOURS.items()):
-        low, middle, high = zip(
-            *(
-                (min(times), statistics.median(times), max(times))
-                for times in (
-                    [r.seconds(way) / r.bound_seconds for r in rounds]
-                    for rounds in measured.values()
-                )
-            ),
-            strict=True,
-        )
-        places = [mix + (position - 1.5) * width for mix in range(len(measured))]
-        around = [
-            [m - one for m, one in zip(middle, low, strict=True)],
-            [one - m for m, one in zip(middle, high, strict=True)],
-        ]
-        axes.bar(places, middle, width, color=colour, label=way.replace("_", " "))
-        axes.errorbar(places, middle, around, fmt="none", ecolor="#333333", elinewidth=0.8)
-    axes.axhline(1.0, color="#333333", linewidth=1.0)
-    axes.set_xticks(range(len(measured)), [name.replace("_", "\n") for name in measured])
-    axes.set_ylabel("time, as a multiple of the bound")
-    axes.set_title("Time to finish all jobs of a mix, median, least and most")
-    figure.legend(loc="outside lower center", ncols=len(COLOURS), frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=140)
 
 
 def as_json(measured: Round) -> dict[str, object]:
