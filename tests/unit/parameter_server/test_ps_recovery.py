@@ -1,5 +1,6 @@
 """Workers and servers are lost at awkward moments, and the losses stay the same to the bit."""
 
+import random
 import resource
 import signal
 import socket
@@ -262,3 +263,46 @@ def test_a_worker_that_loses_patience_with_its_hello_can_say_it_again(servers: T
             with socket.create_connection((host, int(port))) as connection:
                 wire.send_json(connection, Header(Kind.HELLO), hello)
     assert worker.train(3) == plain_losses(3, 1)[0]
+
+
+def train_among_accidents(worker: int, addresses: list[str], seed: int, history: History) -> None:
+    """Train to the end, with crashes in pushes and broken connections at random moments."""
+    chance = random.Random(f"{seed}/{worker}")
+    while True:
+        process = adam_worker(addresses, worker, 2)
+        try:
+            for iteration in range(process.client.initialise().iteration, ITERATIONS):
+                if chance.random() < 0.2:
+                    broken = chance.choice(process.client._links)._connection
+                    if broken is not None:
+                        broken.shutdown(socket.SHUT_RDWR)
+                history.add(iteration, process.compute(iteration))
+                crash = chance.random() < 0.15
+                process.client.push(
+                    iteration, CrashingGate(chance.randrange(30)) if crash else OPEN_GATE
+                )
+                if chance.random() < 0.1:
+                    raise CrashError
+            process.client.finished()
+        except CrashError:
+            continue
+        else:
+            return
+        finally:
+            process.client.close()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_losses_of_workers_and_connections_leave_the_losses_alone(
+    servers: Threads, seed: int
+) -> None:
+    addresses = servers.start(2, workers=2, snapshot_seconds=0.0)
+    histories = [History(), History()]
+    running = [
+        Running(partial(train_among_accidents, worker, addresses, seed, histories[worker]))
+        for worker in (0, 1)
+    ]
+    for each in running:
+        each.result()
+    assert [history.losses for history in histories] == plain_losses(ITERATIONS, 2)
+    servers.wait_finished()

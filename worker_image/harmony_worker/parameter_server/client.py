@@ -346,7 +346,10 @@ class ParameterServerClient:
         self._staging.store()
 
     def finished(self) -> None:
-        """Commit the last push and tell the servers that this worker is done for good."""
+        """Commit the last push, and wait until all workers have done so: the job is over.
+
+        Till then a lost server may call every worker back, so none may leave.
+        """
         header = Header(Kind.FINISHED, iteration=self._completed, snapshot_at=self._snapshot_at)
         self._on_all(lambda _, link: link.request(lambda connection: link.ask(connection, header)))
 

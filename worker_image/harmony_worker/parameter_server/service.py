@@ -41,8 +41,8 @@ class Service:
         server: int,
         workers: int,
         snapshots: SnapshotSchedule,
-        on_all_finished: Callable[[], None],
-        on_failure: Callable[[], None],
+        on_all_finished: Callable[[], object],
+        on_failure: Callable[[], object],
     ) -> None:
         self._job = job
         self._server = server
@@ -232,12 +232,10 @@ class Service:
         _expect(request, meta=0, payload=0)
         with self._current(session, request):
             self._commit(session, request)
-            first = not self._rounds.finished[session.worker]
             self._apply(self._rounds.finish(session.worker))
-            over = first and self._rounds.all_finished
+            self._wait(session, request, lambda: self._rounds.all_finished)
         wire.send_message(session.connection, Header(Kind.OK))
-        if over:
-            self._on_all_finished()
+        self._on_all_finished()
 
     def _pull(self, session: Session, request: Header) -> None:
         _expect(request, meta=wire.RANGE.size, payload=0)
