@@ -4,7 +4,8 @@ Two jobs with a real sidecar each, placed as the local runner places them; one o
 is the arbiter, so a permit crosses three process boundaries: worker, sidecar, sidecar, worker.
 Both workers compute for a moment under COMP permits of one device, so that each finds the
 other waiting. A hand-over lasts from the call of release in one to the return of acquire in
-the other. Alone, iterations of fixed work with and without permits alternate in one process.
+the other. After long turns the same takes longer, since caches and cores have gone cold; that
+is shown too. Alone, iterations of fixed work with and without permits alternate in one process.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from harmony_api.worker_protocol import Phase
 from harmony_cli.local.slots import cpu_list, divide_cpus
@@ -27,7 +29,9 @@ from harmony_worker.permits import PermitClient
 from harness import Figure, environment, parse_options, report
 
 HANDOVERS = 10_000
-HOLD_SECONDS = 0.0005
+HOLD_NANOSECONDS = 100_000
+LONG_HANDOVERS = 200
+LONG_HOLD_NANOSECONDS = 20_000_000
 ITERATION_SECONDS = 0.020
 ITERATIONS = 300
 QUICK_ITERATIONS = 60
@@ -39,19 +43,23 @@ def main() -> int:
         return work(sys.argv[2], Path(sys.argv[3]), [int(number) for number in sys.argv[4:]])
     options = parse_options(__doc__ or "", rounds=5)
     iterations = QUICK_ITERATIONS if options.quick else ITERATIONS
-    p50, p99, overhead, memory = [], [], [], []
+    p50, p99, long_p50, overhead, memory = [], [], [], [], []
     for _ in range(options.rounds):
         with tempfile.TemporaryDirectory(prefix="handoff-") as folder:
-            seconds, rss = measure_handovers(Path(folder))
+            seconds, rss = measure_handovers(Path(folder), HANDOVERS, HOLD_NANOSECONDS)
         cuts = statistics.quantiles(seconds, n=100)
         p50.append(cuts[49])
         p99.append(cuts[98])
-        memory.append(float(max(rss)))
+        memory.append(float(rss))
+        with tempfile.TemporaryDirectory(prefix="handoff-") as folder:
+            seconds, _ = measure_handovers(Path(folder), LONG_HANDOVERS, LONG_HOLD_NANOSECONDS)
+        long_p50.append(statistics.median(seconds))
         with tempfile.TemporaryDirectory(prefix="handoff-") as folder:
             overhead.append(measure_alone(Path(folder), iterations))
     figures = [
         Figure.of("handoff.p50_seconds", p50, "s"),
         Figure.of("handoff.p99_seconds", p99, "s"),
+        Figure.of("handoff.p50_after_long_turns_seconds", long_p50, "s"),
         Figure.of("handoff.alone_overhead", overhead),
         Figure.of("handoff.sidecar_rss_bytes", memory, "B"),
     ]
@@ -62,23 +70,28 @@ def main() -> int:
 # ---- in the benchmark's process
 
 
-def measure_handovers(folder: Path) -> tuple[list[float], list[int]]:
-    """Return the seconds of each hand-over, and the sidecars' memory after them."""
+def measure_handovers(
+    folder: Path, handovers: int, hold_nanoseconds: int
+) -> tuple[list[float], int]:
+    """Return the seconds of each hand-over, and the larger sidecar's bytes after them."""
     with sidecars(folder, JOBS) as processes:
         start_ns = time.monotonic_ns() + 1_000_000_000
         workers = [
-            start_worker("handover", folder, job, start_ns, HANDOVERS // len(JOBS)) for job in JOBS
+            start_worker(
+                "handover", folder, job, start_ns, handovers // len(JOBS), hold_nanoseconds
+            )
+            for job in JOBS
         ]
         turns = sorted(turn for worker in workers for turn in answer(worker))
         for job in JOBS:
             port = socket_path(folder, job).with_suffix(".sock.port").read_text()
             urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read()
-        memory = [resident_bytes(process.pid) for process in processes]
+        memory = max(resident_bytes(process.pid) for process in processes)
     seconds = []
     for (_, _, released_ns, job), (acquired_ns, asked_ns, _, next_job) in itertools.pairwise(turns):
         if job != next_job and asked_ns < released_ns:
             seconds.append((acquired_ns - released_ns) / 1e9)
-    if len(seconds) < HANDOVERS // 2:
+    if len(seconds) < handovers // 2:
         raise RuntimeError(f"only {len(seconds)} hand-overs from a worker to one that waited")
     return seconds, memory
 
@@ -87,16 +100,13 @@ def measure_alone(folder: Path, iterations: int) -> float:
     """Return what permits add to an iteration of a job alone, as a share of it."""
     with sidecars(folder, JOBS[:1]):
         plain, permitted = answer(start_worker("alone", folder, JOBS[0], iterations))
-    return statistics.median(permitted) / statistics.median(plain) - 1
+    return float(statistics.median(permitted) / statistics.median(plain) - 1)
 
 
 @contextlib.contextmanager
 def sidecars(folder: Path, jobs: tuple[str, ...]) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Start a node of sidecars under one plan, and end it."""
-    members = [
-        {"job": job, "worker": 0, "order": order, "computeSeconds": HOLD_SECONDS}
-        for order, job in enumerate(jobs)
-    ]
+    members = [{"job": job, "worker": 0, "order": order} for order, job in enumerate(jobs)]
     plan = {"group": "benchmark", "generation": 1, "devices": ["cpu"], "members": members}
     (folder / "plan.json").write_text(json.dumps(plan))
     _, transfer_cpus = placement()
@@ -152,7 +162,7 @@ def start_worker(kind: str, folder: Path, job: str, *numbers: int) -> subprocess
     )
 
 
-def answer(worker: subprocess.Popen[str]) -> list:
+def answer(worker: subprocess.Popen[str]) -> Any:
     output, _ = worker.communicate(timeout=300)
     if worker.returncode:
         raise RuntimeError(f"a worker ended with {worker.returncode}")
@@ -184,7 +194,7 @@ def work(kind: str, path: Path, numbers: list[int]) -> int:
 
 
 def hand_over(
-    client: PermitClient, job: str, start_ns: int, turns: int
+    client: PermitClient, job: str, start_ns: int, turns: int, hold_ns: int
 ) -> list[tuple[int, int, int, str]]:
     """Return (acquired, asked, released, job) of each turn, in ns."""
     result = []
@@ -196,7 +206,7 @@ def hand_over(
         acquired_ns = time.monotonic_ns()
         if not grant.coordinated:
             raise RuntimeError("a permit was not granted in time")
-        while time.monotonic_ns() < acquired_ns + HOLD_SECONDS * 1e9:
+        while time.monotonic_ns() < acquired_ns + hold_ns:
             pass
         released_ns = time.monotonic_ns()
         client.release(grant)
