@@ -43,15 +43,3 @@ class LossLog:
 
     def _warn(self, error: OSError) -> None:
         log.warning("losses are not recorded: %s", error)
-
-
-def read_losses(path: Path) -> dict[int, str]:
-    """Return the loss of each iteration in hexadecimal; a torn last line is left out."""
-    losses: dict[int, str] = {}
-    for text in path.read_text(encoding="utf-8").splitlines():
-        try:
-            line = json.loads(text)
-        except json.JSONDecodeError:
-            continue
-        losses[line["iteration"]] = line["hex"]
-    return losses

@@ -14,11 +14,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, mse_loss
+from worker_processes import read_losses
 
 import harmony_worker as harmony
 from harmony_worker.blocks import BlockOrder
 from harmony_worker.job import Job
-from harmony_worker.loss_log import read_losses
 from harmony_worker.membership import Membership
 from harmony_worker.parameter_server.tables import SparseTable, initial_rows
 from harmony_worker.phases import PhaseError

@@ -1,5 +1,6 @@
 """A small job of real processes: servers, a sidecar per worker where wanted, and workers."""
 
+import json
 import os
 import signal
 import socket
@@ -10,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harmony_api.node_plan import NodePlan, PlannedMember
-from harmony_worker.loss_log import read_losses
 
 EXAMPLES = Path(__file__).parents[3] / "worker_image" / "examples"
 DEADLINE_SECONDS = 200.0
@@ -20,6 +20,18 @@ def free_address() -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+def read_losses(path: Path) -> dict[int, str]:
+    """Return the loss of each iteration in hexadecimal; a torn last line is left out."""
+    losses: dict[int, str] = {}
+    for text in path.read_text(encoding="utf-8").splitlines():
+        try:
+            line = json.loads(text)
+        except json.JSONDecodeError:
+            continue
+        losses[line["iteration"]] = line["hex"]
+    return losses
 
 
 class JobProcesses:
