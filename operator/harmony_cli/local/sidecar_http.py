@@ -34,13 +34,15 @@ class SidecarReader:
         return None if body is None else _parse(SidecarState, body)
 
     def new_turns(self) -> list[TurnRecord]:
-        """Return the turns recorded since the last call."""
-        body = self._get(f"/events?after={self._next_sequence}")
-        page = None if body is None else _parse(TurnPage, body)
-        if page is None:
-            return []
-        self._next_sequence = page.next_sequence
-        return page.turns
+        """Return the turns recorded since the last call, however many pages they fill."""
+        turns: list[TurnRecord] = []
+        while (body := self._get(f"/events?after={self._next_sequence}")) is not None:
+            page = _parse(TurnPage, body)
+            if page is None or not page.turns:
+                break
+            self._next_sequence = page.next_sequence
+            turns += page.turns
+        return turns
 
     def restart(self) -> None:
         """A new sidecar process is about to start: its records begin anew."""
