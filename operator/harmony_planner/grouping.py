@@ -21,6 +21,9 @@ LARGEST_GROUP: Final = 4
 LARGEST_PROBE: Final = 2
 WORTHWHILE_GAIN: Final = 0.05
 """Of total speed: what a change of groups must bring, since it costs restarts of workers."""
+KEPT_MARGIN: Final = 0.25
+"""By how much a running group may exceed a limit on time, or fall short of the speed in turn,
+before it is broken up: measurements waver, and a split costs restarts of workers."""
 _PROBE_SPEED: Final = 1.25
 """Expected of a group about which nothing is known, relative to one job at a time."""
 
@@ -38,9 +41,17 @@ class Judgement:
 
 
 def judge(
-    jobs: Sequence[Job], slots: Sequence[Slot], link: Link, *, correction_factor: float = 1.0
+    jobs: Sequence[Job],
+    slots: Sequence[Slot],
+    link: Link,
+    *,
+    correction_factor: float = 1.0,
+    running: bool = False,
 ) -> Judgement:
-    """Judge jobs that would share slots; job j uses the first `j.workers` of them."""
+    """Judge jobs that would share slots; job j uses the first `j.workers` of them.
+
+    `running` says that they share them already: then KEPT_MARGIN is in their favour.
+    """
     refusal = _refusal(jobs, slots)
     if refusal is not None:
         return Judgement(refusal, 0.0)
@@ -51,7 +62,8 @@ def judge(
         job.name: max(1, sum(slot.node == busiest for slot in slots[: job.workers])) for job in jobs
     }
     arrangement = arrange(jobs, link, workers=workers, correction_factor=correction_factor)
-    refusal = None if len(jobs) == 1 else _too_slow(jobs, arrangement)
+    margin = KEPT_MARGIN if running else 0.0
+    refusal = None if len(jobs) == 1 else _too_slow(jobs, arrangement, margin)
     return Judgement(refusal, arrangement.prediction.speedup, arrangement)
 
 
@@ -76,17 +88,17 @@ def _refusal(jobs: Sequence[Job], slots: Sequence[Slot]) -> str | None:
     return None
 
 
-def _too_slow(jobs: Sequence[Job], arrangement: Arrangement) -> str | None:
+def _too_slow(jobs: Sequence[Job], arrangement: Arrangement, margin: float) -> str | None:
     """Return what forbids the group because of its predicted speed."""
     prediction = arrangement.prediction
     for job in jobs:
         slowdown = round(prediction.slowdown_percent[job.name])
-        if slowdown > job.max_slowdown_percent:
+        if 100 + slowdown > (100 + job.max_slowdown_percent) * (1 + margin):
             return (
                 f"{job.name} would be {slowdown} % slower than alone, "
                 f"its limit is {job.max_slowdown_percent} %"
             )
-    if prediction.speedup <= 1:
+    if prediction.speedup * (1 + margin) <= 1:
         names = " and ".join(job.name for job in jobs)
         return f"{names} are predicted to be no faster together than in turn"
     return None

@@ -71,7 +71,7 @@ class _Planning:
                     continue
                 its_slots = tuple(slots[name] for name in current.slots)
                 jobs = (*kept.jobs, job) if kept else (job,)
-                draft = self._draft(current.name, its_slots, jobs, current.correction)
+                draft = self._draft(current.name, its_slots, jobs, current.correction, running=True)
                 if draft.judgement.refusal is None:
                     kept = draft
             if kept is not None:
@@ -147,11 +147,17 @@ class _Planning:
                 yield self._draft(draft.name, slots, (*draft.jobs, job), draft.correction)
 
     def _draft(
-        self, name: str, slots: Sequence[Slot], jobs: tuple[Job, ...], correction: float
+        self,
+        name: str,
+        slots: Sequence[Slot],
+        jobs: tuple[Job, ...],
+        correction: float,
+        *,
+        running: bool = False,
     ) -> _Draft:
         """Return a judged group on as many of the slots as its widest job needs."""
         needed = tuple(slots[: max(job.workers for job in jobs)])
-        judgement = judge(jobs, needed, self._link, correction_factor=correction)
+        judgement = judge(jobs, needed, self._link, correction_factor=correction, running=running)
         return _Draft(name, needed, jobs, correction, judgement)
 
     def _new_name(self) -> str:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from planner_examples import job, milliseconds, profile, slots
 
 from harmony_planner import memory
+from harmony_planner.grouping import KEPT_MARGIN
 from harmony_planner.planner import plan
 from harmony_planner.snapshot import CurrentGroup, Job, Plan, Slot, Snapshot
 
@@ -128,8 +129,16 @@ def test_a_correction_counts_when_a_group_is_judged() -> None:
     pair = [job(name, 100, 50, 50, current_group="g", max_slowdown_percent=30) for name in "ab"]
     kept = planned(*pair, groups=(CurrentGroup(name="g", slots=("slot-0",), correction=1.2),))
     assert members(kept) == [{"a", "b"}]
-    split = planned(*pair, groups=(CurrentGroup(name="g", slots=("slot-0",), correction=1.4),))
+    split = planned(*pair, groups=(CurrentGroup(name="g", slots=("slot-0",), correction=1.7),))
     assert members(split) == [{"a"}]
+
+
+def test_a_running_group_survives_a_limit_exceeded_by_less_than_the_margin() -> None:
+    over = [job(name, 150, 25, 25, max_slowdown_percent=30) for name in "ab"]
+    assert members(planned(*over)) == [{"a"}]
+    running = [replace(each, current_group="g") for each in over]
+    kept = planned(*running, groups=(CurrentGroup(name="g", slots=("slot-0",)),))
+    assert members(kept) == [{"a", "b"}]
 
 
 def test_a_wide_job_takes_one_slot_per_worker_and_a_narrow_one_rides_along() -> None:
@@ -250,9 +259,12 @@ def test_every_plan_keeps_every_rule(snapshot: Snapshot) -> None:
             assert len(together) == 2
         else:
             for each in together:
-                slowdown = group.prediction.slowdown_percent[each.name]
-                assert round(slowdown) <= each.max_slowdown_percent
-            assert group.prediction.speedup > 1
+                margin = KEPT_MARGIN if each.current_group == group.name else 0.0
+                slowdown = round(group.prediction.slowdown_percent[each.name])
+                limit = (100 + each.max_slowdown_percent) * (1 + margin)
+                assert 100 + slowdown <= limit
+            newcomers = [each for each in together if each.current_group != group.name]
+            assert group.prediction.speedup * (1 if newcomers else 1 + KEPT_MARGIN) > 1
     for slot in snapshot.slots:
         held = [
             (jobs[member.job], member.memory_bytes)
