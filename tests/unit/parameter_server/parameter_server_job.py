@@ -65,6 +65,8 @@ class Threads:
         self._listeners: list[socket.socket] = []
         self.services: list[Service] = []
         self._finished: list[threading.Event] = []
+        self.failed = threading.Event()
+        """An update failed, which ends a server's process."""
 
     def start(
         self, servers: int = 1, workers: int = 1, snapshot_seconds: float | None = None
@@ -75,7 +77,7 @@ class Threads:
             store = None if snapshot_seconds is None else SnapshotStore(self.snapshots(server))
             finished = threading.Event()
             schedule = SnapshotSchedule(store, snapshot_seconds or 0.0)
-            service = Service("job", server, workers, schedule, finished.set, finished.clear)
+            service = Service("job", server, workers, schedule, finished.set, self.failed.set)
             self.services.append(service)
             self._finished.append(finished)
             Running(partial(accept_workers, self._listeners[-1], service))

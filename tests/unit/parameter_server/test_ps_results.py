@@ -99,3 +99,13 @@ def test_a_worker_with_another_model_is_refused(servers: Threads) -> None:
     other = Worker(addresses, "SGD", worker=1, workers=2, hidden=9, lr=0.1)
     with pytest.raises(ServerRefusedError, match="differs from that of the other workers"):
         other.client.initialise()
+
+
+def test_an_update_that_fails_ends_the_server(servers: Threads) -> None:
+    worker = Worker(servers.start(), "SGD", lr=0.1)
+    worker.client.initialise()
+    worker.optimizer.param_groups[0]["lr"] = "fast"
+    worker.iterate(0)
+    asking = Running(partial(worker.client.sync, 1))
+    assert servers.failed.wait(60)
+    asking.result()

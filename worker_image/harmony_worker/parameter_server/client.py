@@ -54,7 +54,7 @@ __all__ = [
 
 POLL_SECONDS: Final = 0.02
 """Between two looks at whether the chief has initialised every server."""
-SMALL_TRANSFER_BYTES: Final = 256 << 10
+SMALL_TRANSFER_BYTES: Final = 1 << 20
 """Below this, one server's transfer costs less than waking the transfer thread."""
 
 Answer = TypeVar("Answer")

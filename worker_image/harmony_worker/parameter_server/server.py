@@ -1,8 +1,8 @@
 """The process of one parameter server: its socket, one thread per worker, and its end.
 
 A connection that sends anything but this protocol is closed with one line in the log; nobody
-else notices. The process ends with 0 when all workers are done, with 143 on SIGTERM, and with 1
-when an update failed, each time after a last snapshot where there is anything to save.
+else notices. The process ends with 0 when all workers are done and with 143 on SIGTERM, after a
+last snapshot where there is anything to save, and with 1 when an update failed.
 """
 
 import errno
