@@ -51,18 +51,15 @@ def calibrate(megabytes: float, milliseconds: float) -> int:
     model = build_model(megabytes)
     points, labels = build_data(SAMPLES)
 
-    def seconds(batch_size: int) -> float:
-        best = math.inf
-        for _ in range(12):
-            started = time.perf_counter()
-            cross_entropy(model(points[:batch_size]), labels[:batch_size]).backward()
-            best = min(best, time.perf_counter() - started)
-        return best
-
     small, large = 64, 320
-    of_small, of_large = seconds(small), seconds(large)
-    per_sample = (of_large - of_small) / (large - small)
-    return max(1, round(small + (milliseconds / 1e3 - of_small) / per_sample))
+    best = {small: math.inf, large: math.inf}
+    for _ in range(25):
+        for size in best:
+            started = time.perf_counter()
+            cross_entropy(model(points[:size]), labels[:size]).backward()
+            best[size] = min(best[size], time.perf_counter() - started)
+    per_sample = (best[large] - best[small]) / (large - small)
+    return max(1, round(small + (milliseconds / 1e3 - best[small]) / per_sample))
 
 
 def wait_for_all(gate: Path, job: str, jobs: int) -> None:
