@@ -36,6 +36,14 @@ def test_a_push_ahead_of_its_turn_is_an_error() -> None:
         Rounds(workers=1).is_new(0, 1)
 
 
+def test_a_push_before_the_update_that_it_needs_is_an_error() -> None:
+    rounds = Rounds(workers=2)
+    rounds.complete_push(0, 0)
+    rounds.commit(0, 1)
+    with pytest.raises(RoundsError, match="parameters are at 0"):
+        rounds.is_new(0, 1)
+
+
 def test_nobody_waits_for_a_worker_that_finished_early() -> None:
     rounds = Rounds(workers=2)
     rounds.complete_push(0, 0)

@@ -105,6 +105,14 @@ def build(name: str, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
     return optimizer
 
 
+def copied_state(optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> dict[str, Any]:
+    """Return a copy of what the optimizer remembers of a parameter; empty before its first step."""
+    return {
+        key: entry.clone() if isinstance(entry, torch.Tensor) else entry
+        for key, entry in optimizer.state.get(parameter, {}).items()
+    }
+
+
 def _is_torch_optimizer(name: str) -> bool:
     found = getattr(torch.optim, name, None)
     return (

@@ -62,10 +62,12 @@ class Rounds:
 
         Raises RoundsError for an iteration that this worker cannot be at.
         """
-        if iteration > self.pushed[worker] or iteration > self.committed[worker]:
+        reached = min(self.pushed[worker], self.committed[worker])
+        if iteration > reached or not self.is_ready(iteration):
             raise RoundsError(
                 f"worker {worker} pushes iteration {iteration}, but has completed "
-                f"{self.pushed[worker]} and committed {self.committed[worker]}"
+                f"{self.pushed[worker]} and committed {self.committed[worker]}, and the "
+                f"parameters are at {self.version}"
             )
         return iteration == self.pushed[worker]
 

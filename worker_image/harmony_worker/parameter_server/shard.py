@@ -17,6 +17,7 @@ from harmony_worker.parameter_server.optimizers import (
     ELEMENTWISE,
     build,
     check_dense,
+    copied_state,
     hyperparameters_of,
     settings_from_json,
 )
@@ -158,17 +159,10 @@ class Shard:
 
     def state(self) -> dict[str, Any]:
         """Return a copy of everything that training changes here."""
-        optimizer_state = [
-            {
-                key: entry.clone() if isinstance(entry, torch.Tensor) else entry
-                for key, entry in self._optimizer.state.get(value, {}).items()
-            }
-            for value in self._values
-        ]
         return {
             "parameters": self._parameters.clone(),
-            "optimizer": optimizer_state,
-            "groups": [_settings(group) for group in self._optimizer.param_groups],
+            "optimizer": [copied_state(self._optimizer, value) for value in self._values],
+            "groups": [hyperparameters_of(group) for group in self._optimizer.param_groups],
             "tables": [table.state() for table in self.tables],
         }
 
@@ -183,10 +177,6 @@ class Shard:
             group.update(settings_from_json(settings))
         for table, table_state in zip(self.tables, state["tables"], strict=True):
             table.restore(table_state)
-
-
-def _settings(group: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in group.items() if key != "params"}
 
 
 def _blocks(plan: ShardPlan) -> list[Segment]:

@@ -66,13 +66,11 @@ class SnapshotSchedule:
             return
         self.drain()
         self._last_seconds = time.monotonic()
-        state = {
-            "shard": shard.state(),
-            "workers": [
-                torch.frombuffer(bytearray(each), dtype=torch.uint8) if each else torch.empty(0)
-                for each in worker_states
-            ],
-        }
+        try:
+            state = _copy(shard, worker_states)
+        except (MemoryError, RuntimeError) as error:
+            log.warning("no memory for a snapshot at iteration %d: %s", iteration, error)
+            return
         identity = shard.plan.identity
         self._writing = self._writer.submit(self._write, self._store, iteration, identity, state)
 
@@ -110,3 +108,13 @@ class SnapshotSchedule:
             log.warning("snapshot at iteration %d was not written: %s", iteration, error)
             return
         log.info("snapshot at iteration %d took %.2f s", iteration, time.monotonic() - begin)
+
+
+def _copy(shard: Shard, worker_states: list[bytes]) -> dict[str, Any]:
+    return {
+        "shard": shard.state(),
+        "workers": [
+            torch.frombuffer(bytearray(each), dtype=torch.uint8) if each else torch.empty(0)
+            for each in worker_states
+        ],
+    }

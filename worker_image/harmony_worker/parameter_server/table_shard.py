@@ -5,7 +5,13 @@ from typing import Any
 
 import torch
 
-from harmony_worker.parameter_server.optimizers import build, check_sparse, settings_from_json
+from harmony_worker.parameter_server.optimizers import (
+    build,
+    check_sparse,
+    copied_state,
+    hyperparameters_of,
+    settings_from_json,
+)
 from harmony_worker.parameter_server.tables import SparseTable, initial_rows
 
 
@@ -74,18 +80,10 @@ class TableShard:
 
     def state(self) -> dict[str, Any]:
         """Return a copy of everything that training changes here."""
-        entries = self._optimizer.state.get(self._values, {})
         return {
             "values": self._values.clone(),
-            "optimizer": {
-                key: entry.clone() if isinstance(entry, torch.Tensor) else entry
-                for key, entry in entries.items()
-            },
-            "group": {
-                key: value
-                for key, value in self._optimizer.param_groups[0].items()
-                if key != "params"
-            },
+            "optimizer": copied_state(self._optimizer, self._values),
+            "group": hyperparameters_of(self._optimizer.param_groups[0]),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
