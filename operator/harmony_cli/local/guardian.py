@@ -3,13 +3,15 @@
 Every process of a run carries a marker in its environment, which its own children inherit,
 whatever sessions they make. The guardian holds the read end of a pipe whose only writer is
 the runner: when the runner is gone, however it ended, the read returns, and the guardian
-kills whatever carries the marker and removes the run's network namespaces.
+kills whatever carries the marker and removes the run's network namespaces and its temporary
+folder.
 
 Runs as a file without `site`, so that it starts quickly and stays small: standard library only.
 """
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -82,13 +84,14 @@ def _wait(processes: list[int], seconds: float) -> None:
 
 
 def main() -> None:
-    """Wait for the runner's end, then clean up after it. Arguments: descriptor, run."""
+    """Wait for the runner's end, then clean up after it. Arguments: descriptor, run, folder."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    descriptor, run = int(sys.argv[1]), sys.argv[2]
+    descriptor, run, folder = int(sys.argv[1]), *sys.argv[2:]
     os.read(descriptor, 1)
     stop_marked(run, 0)
     remove_namespaces(run)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

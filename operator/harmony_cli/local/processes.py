@@ -6,24 +6,30 @@ descendants.
 """
 
 import ctypes
+import errno
 import os
 import random
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from harmony_cli.local import guardian
 
 _LIBC = ctypes.CDLL(None, use_errno=True)  # loaded here: a forked child must not load it
 _PR_SET_PDEATHSIG = 1
 _CLONE_NEWNET = 0x40000000
+_EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LOWEST_PORT: Final = 10_000
+_KERNELS_CHOICE: Final = 0
 
 
 class CommandNotFound(Exception):  # noqa: N818 (the name of what happened)
@@ -88,9 +94,14 @@ class ProcessHost:
     def __init__(self) -> None:
         self.run = uuid.uuid4().hex
         """Id of the run: the marker's value, and part of its namespaces' names."""
+        self.temporary_folder = Path(tempfile.mkdtemp(prefix="harmony-"))
+        """For short paths such as those of sockets; the guardian removes it after the run."""
         read_end, self._alive = os.pipe()
         self._guardian = subprocess.Popen(
-            [sys.executable, "-I", "-S", guardian.__file__, str(read_end), self.run],
+            [
+                *(sys.executable, "-I", "-S", guardian.__file__),
+                *(str(read_end), self.run, str(self.temporary_folder)),
+            ],
             pass_fds=[read_end],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -175,19 +186,28 @@ class ProcessHost:
 def find_free_ports(count: int) -> list[int]:
     """TCP ports that nobody listens on, outside the range of outgoing connections.
 
-    So no connection made in between can take one; another server still could.
+    So no connection made in between can take one; another server still could. Where that
+    range leaves too few, the kernel chooses within it. Raises OSError when ports run out.
     """
-    ephemeral = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
-    highest = int(ephemeral.split()[0]) - 1
+    first, last = map(int, _EPHEMERAL_PORTS.read_text().split())
+    below, above = range(_LOWEST_PORT, first), range(last + 1, 65_536)
+    candidates = [
+        *random.sample(below, len(below)),
+        *random.sample(above, len(above)),
+        *[_KERNELS_CHOICE] * count,
+    ]
     free: list[int] = []
-    for port in random.sample(range(10_000, highest), highest - 10_000):
-        if len(free) == count:
-            break
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with ExitStack() as held:  # until the end, so that the kernel chooses none twice
+        for port in candidates:
+            if len(free) == count:
+                break
+            probe = held.enter_context(socket.socket())
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
+                probe.close()
                 continue
-            free.append(port)
+            free.append(probe.getsockname()[1])
+    if len(free) < count:
+        raise OSError(errno.EADDRINUSE, f"{count} free ports wanted, {len(free)} found")
     return free

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from harmony_cli.local import processes
 from harmony_cli.local.processes import CommandNotFound, Process, ProcessHost, find_free_ports
 
 SLEEP = "import time; time.sleep(600)"
@@ -186,7 +187,8 @@ with ProcessHost() as host:
     for i in range(2):
         host.spawn(f"family-{{i}}", [sys.executable, "-u", "-c", {FAMILY!r}], {{}},
                    Path(sys.argv[1], f"family-{{i}}.log"))
-    print(host.run, flush=True)
+    Path(host.temporary_folder, "s0").touch()
+    print(host.run, host.temporary_folder, flush=True)
     time.sleep(600)
 """
 
@@ -200,7 +202,8 @@ def test_nothing_survives_a_runner_that_ends_in_any_way(
         [sys.executable, "-c", RUNNER, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )
     assert runner.stdout is not None
-    run = runner.stdout.readline().strip()
+    run, temporary_folder = runner.stdout.readline().split()
+    assert Path(temporary_folder).is_dir()
     logs = [tmp_path / f"family-{i}.log" for i in range(2)]
     eventually(lambda: all(len(lines(log)) == 2 for log in logs), "the families are complete")
     assert len(find_processes("cmdline", run)) == 1  # the guardian
@@ -211,6 +214,7 @@ def test_nothing_survives_a_runner_that_ends_in_any_way(
         lambda: not find_processes("environ", run) and not find_processes("cmdline", run),
         "all have ended, the guardian too",
     )
+    assert not Path(temporary_folder).exists()
 
 
 def find_processes(file: str, run: str) -> list[int]:
@@ -225,10 +229,12 @@ def find_processes(file: str, run: str) -> list[int]:
     return found
 
 
-def test_the_guardian_ends_with_the_host() -> None:
+def test_guardian_and_temporary_folder_end_with_the_host() -> None:
     with ProcessHost() as host:
         eventually(lambda: len(find_processes("cmdline", host.run)) == 1, "the guardian is up")
+        (host.temporary_folder / "s0").touch()
     assert find_processes("cmdline", host.run) == []
+    assert not host.temporary_folder.exists()
 
 
 def test_the_guardian_is_not_ended_by_what_ends_a_terminals_processes() -> None:
@@ -254,3 +260,48 @@ def test_free_ports_are_distinct_and_can_be_bound() -> None:
         with socket.socket() as server:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             server.bind(("127.0.0.1", port))
+
+
+@pytest.fixture
+def set_ephemeral_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def set_range(first: int, last: int) -> None:
+        file = tmp_path / "ip_local_port_range"
+        file.write_text(f"{first}\t{last}\n")
+        monkeypatch.setattr(processes, "_EPHEMERAL_PORTS", file)
+
+    return set_range
+
+
+@pytest.mark.parametrize(
+    ("ephemeral", "allowed"),
+    [
+        ((32_768, 60_999), range(10_000, 32_768)),
+        ((10_000, 59_999), range(60_000, 65_536)),
+        ((1024, 49_999), range(50_000, 65_536)),
+    ],
+)
+def test_free_ports_lie_outside_the_range_of_outgoing_connections(
+    set_ephemeral_ports: Callable[..., None], ephemeral: tuple[int, int], allowed: range
+) -> None:
+    set_ephemeral_ports(*ephemeral)
+    assert all(port in allowed for port in find_free_ports(20))
+
+
+def test_the_kernel_chooses_ports_where_every_port_is_for_outgoing_connections(
+    set_ephemeral_ports: Callable[..., None],
+) -> None:
+    set_ephemeral_ports(1024, 65_535)
+    assert len(set(find_free_ports(20))) == 20
+
+
+def test_too_few_free_ports_are_an_error(
+    set_ephemeral_ports: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Taken(socket.socket):
+        def bind(self, address: object) -> None:
+            raise OSError("taken")
+
+    set_ephemeral_ports(10_002, 65_535)
+    monkeypatch.setattr(socket, "socket", Taken)
+    with pytest.raises(OSError, match="3 free ports wanted, 0 found"):
+        find_free_ports(3)
