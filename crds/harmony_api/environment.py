@@ -45,6 +45,9 @@ TRANSFER_CPUS: Final = "HARMONY_TRANSFER_CPUS"
 LOSS_LOG: Final = "HARMONY_LOSS_LOG"
 """File to which the worker appends one JSON line per iteration, with the exact loss."""
 
+EXAMPLES: Final = "HARMONY_EXAMPLES"
+"""Folder of the example programs: set by the image; in a local run the manifest's folder."""
+
 NODE_STORE: Final = "HARMONY_NODE_STORE"
 """Sidecar: the node's shared folder, in which the arbiter is elected."""
 

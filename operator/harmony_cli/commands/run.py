@@ -25,7 +25,6 @@ from harmony_cli.local.run_folder import RunFolderError, RunJob
 from harmony_cli.local.runner import LocalRunner, RunOptions, View
 from harmony_cli.local.slots import Machine, find_machine
 from harmony_cli.local_view import left_aside
-from harmony_cli.manifest import Manifest
 from harmony_cli.report.run_folder import ReportError
 from harmony_cli.run_record import EventRecord, Mode, RunRecord
 from harmony_planner.snapshot import Network
@@ -98,10 +97,8 @@ def run(
     console = Console()
     errors = Console(stderr=True)
     if resume is not None:
-        if manifests or compare or folder:
-            _refuse(
-                errors, "--resume takes the jobs and the folder of the earlier run: give no other"
-            )
+        if manifests or compare or folder or slots or link_mbit:
+            _refuse(errors, "--resume goes on as the earlier run was asked to: give nothing else")
         _resume(console, errors, resume)
     if not manifests:
         _refuse(errors, "name at least one manifest, or a run with --resume")
@@ -123,13 +120,14 @@ def run(
         _refuse(errors, *map(str, problems))
     for note in settings.machine.notes:
         console.print(escape(note), style="dim")
-    folder = folder or Path("runs", time.strftime("%Y%m%d-%H%M%S"))
+    folder = (folder or Path("runs", time.strftime("%Y%m%d-%H%M%S"))).absolute()
     modes: Sequence[Mode] = ("dedicated", "naive", "shared") if compare else (mode,)
     try:
         code = 0
         for each in modes:
             target = folder / each if compare else folder
-            code = code or _run_once(console, settings.options(target, each), _jobs(target, loaded))
+            jobs = run_folder.create(target, loaded)
+            code = max(code, _run_once(console, settings.options(target, each), jobs))
             if code == INTERRUPTED_EXIT_CODE:
                 break
         _report(console, folder)
@@ -138,12 +136,9 @@ def run(
     raise typer.Exit(code)
 
 
-def _jobs(folder: Path, manifests: Sequence[Manifest]) -> list[RunJob]:
-    return run_folder.create(folder, manifests)
-
-
 def _resume(console: Console, errors: Console, folder: Path) -> NoReturn:
     try:
+        folder = folder.absolute()
         record, jobs = run_folder.reopen(folder)
         widest = max(job.job.spec.workers.least for job in jobs)
         want_gpus = any(job.job.spec.workers.gpus_per_worker for job in jobs)
@@ -177,7 +172,9 @@ def _run_once(
             runner = LocalRunner(jobs, options, View(show, tell), before)
             record = runner.run()
     if runner.stopping:
-        console.print(f"stopped; go on with: harmony run --resume {options.run_folder}")
+        console.print(
+            f"stopped; go on with: harmony run --resume {escape(str(options.run_folder))}"
+        )
         return INTERRUPTED_EXIT_CODE
     return int(any(job.state != "Succeeded" for job in record.jobs))
 

@@ -13,13 +13,18 @@ class Ending:
 
     def __init__(self) -> None:
         self._deadlines: list[tuple[Process, float]] = []
+        self._asked: set[Process] = set()
 
     def ask(self, process: Process, grace_seconds: float) -> None:
         """Send SIGTERM now, and SIGKILL to its process group after the grace."""
-        asked = any(process is other for other, _ in self._deadlines)
-        if process.poll() is None and not asked:
+        if process.poll() is None and not self.asked(process):
+            self._asked.add(process)
             process.send(signal.SIGTERM)
             self._deadlines.append((process, time.monotonic() + grace_seconds))
+
+    def asked(self, process: Process) -> bool:
+        """Whether the process was asked to end, so that its end is no failure."""
+        return process in self._asked
 
     def pass_by(self) -> None:
         """Kill what had its time; forget what has ended."""

@@ -1,9 +1,7 @@
-"""What follows from the end of a worker: success, rest, another try, or the job's failure.
+"""What follows from a failed worker or server: another try, or the job's failure.
 
-Exit code 0 is success, 75 a stop at an iteration boundary and neither success nor failure;
-anything else is a failure, for which the manifest's rules decide, first match first. A try is
-spent by each failure that no rule ignores; progress since the last one earns no new tries, as
-in batch/v1 Job.
+The manifest's rules decide, first match first. A try is spent by each failure that no rule
+ignores; progress since the last one earns no new tries, as in batch/v1 Job.
 """
 
 from dataclasses import dataclass
@@ -11,38 +9,33 @@ from typing import Literal
 
 from harmony_api.job import FailurePolicy, FailureRule
 
-STOPPED_EXIT_CODE = 75
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 30.0
-
-Consequence = Literal["Succeeded", "Stopped", "Restart", "Fail"]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do with a worker (or server) that ended."""
+    """What to do about a process that failed."""
 
-    consequence: Consequence
-    counts: bool = False
+    consequence: Literal["Restart", "Fail"]
+    counts: bool
     """Whether it spends one of the job's tries."""
     delay_seconds: float = 0.0
 
 
-def after_exit(exit_code: int, *, container: str, failures: int, policy: FailurePolicy) -> Decision:
-    """Decide about a process that ended; `exit_code` is minus the signal that killed it.
+def after_failure(
+    exit_code: int, *, container: str, failures: int, policy: FailurePolicy
+) -> Decision:
+    """Decide about a process that failed; `exit_code` is minus the signal that killed it.
 
     `failures` counts those before this one.
     """
-    if exit_code == 0:
-        return Decision("Succeeded")
-    if exit_code == STOPPED_EXIT_CODE:
-        return Decision("Stopped")
-    code = exit_code if exit_code > 0 else 128 - exit_code
+    code = exit_code if exit_code >= 0 else 128 - exit_code
     action = next((rule.action for rule in policy.rules if _matches(rule, container, code)), None)
     if action == "Fail":
         return Decision("Fail", counts=True)
     if action == "Ignore":
-        return Decision("Restart", delay_seconds=FIRST_DELAY_SECONDS)
+        return Decision("Restart", counts=False, delay_seconds=FIRST_DELAY_SECONDS)
     if action != "Restart" and failures >= policy.backoff_limit:
         return Decision("Fail", counts=True)
     return Decision("Restart", counts=True, delay_seconds=backoff_seconds(failures))

@@ -15,7 +15,7 @@ from harmony_api.profile import JobProfile
 from harmony_api.sidecar_state import SidecarState
 from harmony_cli.local import process_specs
 from harmony_cli.local.ending import Ending
-from harmony_cli.local.failure_policy import Decision, after_exit, backoff_seconds
+from harmony_cli.local.failure_policy import Decision, after_failure
 from harmony_cli.local.link import Link
 from harmony_cli.local.placement import Seat
 from harmony_cli.local.process_specs import JobPlace
@@ -117,32 +117,36 @@ class JobRuntime:
     def observe(self, *, scrape: bool) -> None:
         """Look at what runs; decide about what has ended.
 
-        Raises OSError when the recorded turns cannot be written.
+        Raises OSError when the recorded turns cannot be written, after all has been decided.
         """
         self._ending.pass_by()
+        unwritten: OSError | None = None
         for worker in self.workers:
             if worker.process is not None and (code := worker.process.poll()) is not None:
                 self._worker_ended(worker, worker.process, code)
-            worker.drain(self._ending)
-            if scrape and worker.sidecar is not None:
-                worker.scrape()
-            if worker.never_connected():
-                self._tell(
-                    f"worker {worker.index} has not asked its sidecar for a permit: it runs "
-                    "uncoordinated, and its neighbours do not wait for it",
-                    True,
-                )
+            try:
+                worker.drain(self._ending)
+                if scrape and worker.sidecar is not None:
+                    worker.scrape()
+            except OSError as error:
+                unwritten = error
+            self._warn_about(worker)
         for index, server in enumerate(self._servers):
-            if server is not None and server.poll() is not None:
-                self._server_ended(index, server)
+            if server is not None and (code := server.poll()) is not None:
+                self._server_ended(index, server, code)
         if not self.terminal:
             self._conclude()
         if not self.terminal and self._deadline_is_over():
             limit = self.job.spec.active_deadline_seconds
-            self._fail(f"it ran for longer than activeDeadlineSeconds ({limit})")
+            self.fail(f"it ran for longer than activeDeadlineSeconds ({limit})")
+        if unwritten is not None:
+            raise unwritten
 
     def reconcile(self, seat: Seat | None) -> None:
-        """Do the next thing that brings the job to its seat (None: it shall rest)."""
+        """Do the next thing that brings the job to its seat (None: it shall rest).
+
+        Raises OSError when a node plan cannot be written.
+        """
         if self.terminal:
             return
         if seat is None:
@@ -155,10 +159,13 @@ class JobRuntime:
         if self.state in ("Stopping", "Stopped", "Waiting"):
             self.state = "Starting"
             self._active_since = time.monotonic()
-        self._keep_servers()
-        for worker in self.workers:
-            if not worker.completed and not self.terminal:
-                self._keep_worker(worker, seat)
+        try:
+            self._keep_servers()
+            for worker in self.workers:
+                if not worker.completed:
+                    self._keep_worker(worker, seat)
+        except CommandNotFound as error:
+            self.fail(f"cannot be started: {error}")
         if self.state == "Starting" and any(
             state is not None and state.iteration > 0 for state in self.states()
         ):
@@ -183,6 +190,19 @@ class JobRuntime:
         if limit is None or self._active_since is None:
             return False
         return time.monotonic() - self._active_since > limit
+
+    def _warn_about(self, worker: WorkerRuntime) -> None:
+        if worker.never_connected():
+            self._tell(
+                f"worker {worker.index} has not asked its sidecar for a permit: it runs "
+                "uncoordinated, and its neighbours do not wait for it",
+                True,
+            )
+        if worker.reader.lost:
+            self._tell(
+                f"{worker.reader.lost} turns of worker {worker.index} were not recorded", True
+            )
+            worker.reader.lost = 0
 
     def _keep_servers(self) -> None:
         namespace = self._link.server_namespace if self._link else None
@@ -218,17 +238,15 @@ class JobRuntime:
         spec = process_specs.build_worker(self.job, worker.index, self._place, slot, self._base)
         worker.slot = slot
         worker.started_at = time.monotonic()
-        try:
-            worker.process = self._host.spawn(
-                f"{self.name}-worker-{worker.index}",
-                spec.argv,
-                spec.environment,
-                self._place.folder / f"worker-{worker.index}.log",
-                namespace=self._link.worker_namespace if self._link else None,
-                working_directory=spec.working_directory,
-            )
-        except CommandNotFound as error:
-            self._fail(f"worker {worker.index} cannot be started: {error}")
+        worker.stop_expected = False
+        worker.process = self._host.spawn(
+            f"{self.name}-worker-{worker.index}",
+            spec.argv,
+            spec.environment,
+            self._place.folder / f"worker-{worker.index}.log",
+            namespace=self._link.worker_namespace if self._link else None,
+            working_directory=spec.working_directory,
+        )
 
     def _stop_workers(self) -> None:
         """Stop at an iteration boundary; programs without the SDK get SIGTERM."""
@@ -241,7 +259,7 @@ class JobRuntime:
         for worker in self.workers:
             if not worker.running or worker.process is None or worker.stop_asked:
                 continue
-            worker.stop_asked = True
+            worker.stop_asked = worker.stop_expected = True
             worker.ask_to_stop(self._place.node_plan(self.name, worker.index))
             if worker.state is None or not worker.state.connected:
                 self._ending.ask(worker.process, GRACE_SECONDS)
@@ -251,33 +269,31 @@ class JobRuntime:
         worker.begin_drain()
         if self.terminal:
             return
-        decision = self._decide(code, WORKER_CONTAINER)
-        asked = worker.stop_asked and decision.consequence == "Restart"
-        if decision.consequence == "Succeeded":
+        if code == 0:
             worker.completed = True
-        elif decision.consequence == "Stopped" or asked:
-            worker.retry_at = 0.0
-        else:
-            self._after_failure(f"worker {worker.index}", "worker", process, decision)
-            worker.retry_at = time.monotonic() + decision.delay_seconds
+            return
+        if worker.stop_expected or self._ending.asked(process):
+            worker.retry_at = 0.0  # it stopped, by itself with 75 or by the signal
+            return
+        decision = self._decide(code, WORKER_CONTAINER)
+        self._after_failure(f"worker {worker.index}", "worker", process, decision)
+        worker.retry_at = time.monotonic() + decision.delay_seconds
 
-    def _server_ended(self, index: int, server: Process) -> None:
-        code = server.poll()
+    def _server_ended(self, index: int, server: Process, code: int) -> None:
         self._servers[index] = None
-        if self.terminal or self.resting or all(worker.completed for worker in self.workers):
+        done = self.resting or all(worker.completed for worker in self.workers)
+        if self.terminal or done or self._ending.asked(server):
             return
         if code == 0:
             # Its workers have said goodbye, so they are about to end; if not, it is lost.
             self._server_retry_at[index] = time.monotonic() + GOODBYE_SECONDS
             return
-        decision = self._decide(code or 1, SERVER_CONTAINER)
+        decision = self._decide(code, SERVER_CONTAINER)
         self._after_failure(f"server {index}", "server", server, decision)
-        self._server_retry_at[index] = time.monotonic() + min(
-            decision.delay_seconds, backoff_seconds(0)
-        )
+        self._server_retry_at[index] = time.monotonic() + decision.delay_seconds
 
     def _decide(self, code: int, container: str) -> Decision:
-        return after_exit(
+        return after_failure(
             code,
             container=container,
             failures=self._failures,
@@ -289,7 +305,7 @@ class JobRuntime:
         self._failures += decision.counts
         if decision.consequence == "Fail":
             limit = self.job.spec.failure_policy.backoff_limit
-            self._fail(
+            self.fail(
                 f"{who} ended with {how}, and no try is left (failurePolicy.backoffLimit: "
                 f"{limit})\n{_tail(process.log_path)}"
             )
@@ -311,7 +327,8 @@ class JobRuntime:
             if not any(state and any(state.turns.values()) for state in self.states()):
                 self._tell("ended well, but ran no phase under Harmony", True)
 
-    def _fail(self, message: str) -> None:
+    def fail(self, message: str) -> None:
+        """The job has failed for good."""
         self.state = "Failed"
         self.message = message
         self._tell(f"failed: {message}", True)

@@ -23,12 +23,31 @@ def problems(manifests: Sequence[Manifest], machine: Machine) -> list[Problem]:
     found: list[Problem] = []
     for manifest in manifests:
         job = manifest.job
+        found += _room(manifest, machine)
         place = _somewhere(manifest.file.resolve().parent, machine)
         worker = build_worker(job, 0, place, machine.slots[0], os.environ)
         found += _command(manifest, ("spec", "workers"), WORKER_CONTAINER, worker)
         if job.spec.parameter_servers.template is not None:
             server = build_server(job, 0, place, os.environ)
             found += _command(manifest, ("spec", "parameterServers"), SERVER_CONTAINER, server)
+    return found
+
+
+def _room(manifest: Manifest, machine: Machine) -> list[Problem]:
+    """Return why the job could never run here, however long it waited."""
+    found: list[Problem] = []
+    workers, slots = manifest.job.spec.workers, machine.slots
+    if workers.least > len(slots):
+        message = f"{workers.least} workers need as many slots, and there are {len(slots)}"
+        found.append(manifest.problem(("spec", "workers"), f"{message}: see --slots"))
+    if any(slot.gpu_uuid for slot in slots) and workers.gpus_per_worker > 1:
+        message = "a slot of a local run has one GPU: ask for 1"
+        found.append(manifest.problem(("spec", "workers", "gpusPerWorker"), message))
+    memory = manifest.job.spec.sharing.device_memory
+    sizes = [slot.memory_bytes for slot in slots]
+    if memory is not None and all(size and memory.minimum_bytes > size for size in sizes):
+        message = f"the minimum ({memory.minimum or memory.footprint}) is above every slot's memory"
+        found.append(manifest.problem(("spec", "sharing", "deviceMemory"), message))
     return found
 
 

@@ -1,7 +1,7 @@
 """How a job's processes are started: pure functions from a manifest to command and environment.
 
-The same environment that the operator gives to pods; what a container would get from its image
-(the interpreter, the examples' folder) comes from this machine.
+The environment of harmony_api.environment; what a container would get from its image (the
+interpreter, the examples' folder) comes from this machine.
 """
 
 import os
@@ -20,8 +20,6 @@ from harmony_cli.local.slots import LocalSlot, cpu_list
 DEFAULT_SNAPSHOT_INTERVAL_SECONDS = 10
 SERVER_MODULE = "harmony_worker.parameter_server"
 SIDECAR_MODULE = "harmony_sidecar"
-EXAMPLES = "HARMONY_EXAMPLES"
-"""Where the image keeps its examples; locally the folder of the manifest."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def build_worker(
         names.SERVERS: ",".join(place.server_addresses),
         names.LOSS_LOG: str(place.folder / f"losses-{index}.jsonl"),
         "OMP_NUM_THREADS": str(len(cpus)),
-        EXAMPLES: str(place.program_folder),
+        names.EXAMPLES: str(place.program_folder),
     }
     if slot.gpu_uuid is not None:
         environment["CUDA_VISIBLE_DEVICES"] = slot.gpu_uuid
@@ -114,7 +112,7 @@ def build_server(
         names.SNAPSHOT_INTERVAL_SECONDS: str(interval_seconds),
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
-        EXAMPLES: str(place.program_folder),
+        names.EXAMPLES: str(place.program_folder),
     }
     template = job.spec.parameter_servers.template
     if template is None:

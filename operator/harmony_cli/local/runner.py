@@ -77,6 +77,7 @@ class LocalRunner:
         self._speeds = GroupSpeeds()
         self._separated: dict[str, frozenset[str]] = {}
         self._give_up_at = float("inf")
+        self._saved = ""
         permits: Permits = options.permits if options.mode == "shared" else "None"
         self.record = RunRecord(
             name=options.run_folder.name,
@@ -138,7 +139,7 @@ class LocalRunner:
                 self._guarded(job, scrape=scrape)
             self._plan_if_due(now)
             for job in self.jobs:
-                job.reconcile(None if self.stopping else self._seats.get(job.name))
+                self._reconcile(job)
             if scrape:
                 scrape_at = now + SCRAPE_SECONDS
                 self._view.show(self)
@@ -165,6 +166,12 @@ class LocalRunner:
             job.observe(scrape=scrape)
         except OSError as error:
             self._tell_once(job.name, f"its turns cannot be recorded for now: {error.strerror}")
+
+    def _reconcile(self, job: JobRuntime) -> None:
+        try:
+            job.reconcile(None if self.stopping else self._seats.get(job.name))
+        except OSError as error:
+            self._tell_once(job.name, f"it has to wait: {error}")
 
     def _plan_if_due(self, now: float) -> None:
         active = [job for job in self.jobs if not job.terminal]
@@ -215,6 +222,8 @@ class LocalRunner:
         )
         for job in active:
             job.message = self.record.plans[-1].waiting.get(job.name, "")
+            if not decision.groups:
+                job.fail(job.message)
 
     def _job_runtime(
         self, run_job: RunJob, host: ProcessHost, sockets: Path, link: Link | None
@@ -270,8 +279,12 @@ class LocalRunner:
             )
             for job, run_job in zip(self.jobs, self._run_jobs, strict=True)
         ]
+        text = self.record.model_dump_json(by_alias=True)
+        if text == self._saved:
+            return
         try:
             self.record.write(self.options.run_folder)
+            self._saved = text
         except OSError as error:
             self._tell_once("", f"run.json cannot be written for now: {error.strerror}")
 

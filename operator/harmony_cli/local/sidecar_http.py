@@ -25,6 +25,8 @@ class SidecarReader:
     """One sidecar, found by the port file that it writes beside its socket."""
 
     port_file: Path
+    lost: int = 0
+    """Turns that the sidecar had to overwrite before they were asked for."""
     _next_sequence: int = 0
     _failed_at: float = field(default=float("-inf"))
 
@@ -41,8 +43,13 @@ class SidecarReader:
             if page is None or not page.turns:
                 break
             self._next_sequence = page.next_sequence
+            self.lost += page.lost
             turns += page.turns
         return turns
+
+    def try_again(self) -> None:
+        """Ask also a sidecar that has just failed to answer."""
+        self._failed_at = float("-inf")
 
     def restart(self) -> None:
         """A new sidecar process is about to start: its records begin anew."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harmony_api.node_plan import NodePlan
 from harmony_api.sidecar_state import SidecarState
-from harmony_cli.files import replace_text
+from harmony_cli.files import append_whole, replace_text
 from harmony_cli.local.ending import Ending
 from harmony_cli.local.process_specs import ProcessSpec
 from harmony_cli.local.processes import Process, ProcessHost
@@ -19,6 +19,8 @@ from harmony_cli.local.slots import LocalSlot
 
 DRAIN_SECONDS = 2.0
 SIDECAR_RESTART_SECONDS = 0.2
+SHORT_LIFE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 10.0
 NEVER_CONNECTED_SECONDS = 10.0
 
 
@@ -35,11 +37,15 @@ class WorkerRuntime:
     state: SidecarState | None = None
     completed: bool = False
     stop_asked: bool = False
+    """The plan tells it to stop."""
+    stop_expected: bool = False
+    """It was told to stop at some time since it started."""
     retry_at: float = 0.0
-    sidecar_restarts: int = 0
     started_at: float = 0.0
     warned: bool = False
+    _sidecar_started_at: float = 0.0
     _sidecar_ended_at: float | None = None
+    _short_lives: int = 0
     _drain_until: float | None = None
     _written_plan: NodePlan | None = None
     _unwritten: list[str] = field(default_factory=list)
@@ -64,7 +70,11 @@ class WorkerRuntime:
     def keep_sidecar(
         self, host: ProcessHost, spec: ProcessSpec, log: Path, cpus: tuple[int, ...]
     ) -> bool:
-        """Start the sidecar, again when it has ended; return whether it was lost."""
+        """Start the sidecar, again when it has ended; return whether it was lost.
+
+        One that ends again soon is waited for longer each time. Raises CommandNotFound.
+        """
+        self._drain_until = None
         if self.sidecar is not None and self.sidecar.poll() is None:
             return False
         now = time.monotonic()
@@ -72,10 +82,17 @@ class WorkerRuntime:
         if lost:
             if self._sidecar_ended_at is None:
                 self._sidecar_ended_at = now
-            if now - self._sidecar_ended_at < SIDECAR_RESTART_SECONDS:
+                lived_seconds = now - self._sidecar_started_at
+                self._short_lives = (
+                    self._short_lives + 1 if lived_seconds < SHORT_LIFE_SECONDS else 0
+                )
+            pause_seconds = min(
+                SIDECAR_RESTART_SECONDS * 2.0**self._short_lives, LONGEST_PAUSE_SECONDS
+            )
+            if now - self._sidecar_ended_at < pause_seconds:
                 return False
-            self.sidecar_restarts += 1
         self._sidecar_ended_at = None
+        self._sidecar_started_at = now
         self.reader.restart()
         self.sidecar = host.spawn(
             f"sidecar-{self.index}", spec.argv, spec.environment, log, cpus=cpus
@@ -94,8 +111,7 @@ class WorkerRuntime:
             json.dumps(turn.model_dump(by_alias=True)) + "\n" for turn in self.reader.new_turns()
         ]
         if self._unwritten:
-            with self.turns_path.open("a") as file:
-                file.write("".join(self._unwritten))
+            append_whole(self.turns_path, "".join(self._unwritten))
             self._unwritten.clear()
 
     def begin_drain(self) -> None:
@@ -104,15 +120,28 @@ class WorkerRuntime:
             self._drain_until = time.monotonic() + DRAIN_SECONDS
 
     def drain(self, ending: Ending) -> None:
-        """End the sidecar once its last turns are collected."""
+        """End the sidecar once its last turns are collected, or its time for that is over.
+
+        Raises OSError when they cannot be written.
+        """
         if self.sidecar is None or self._drain_until is None:
             return
+        late = time.monotonic() >= self._drain_until
         saw_the_end = self.state is not None and not self.state.connected
-        if saw_the_end or time.monotonic() >= self._drain_until:
+        if not late and not saw_the_end:
+            return
+        try:
+            self.reader.try_again()
             self.scrape()
-            ending.ask(self.sidecar, 5.0)
-            self.sidecar = None
-            self._drain_until = None
+        except OSError:
+            if not late:
+                return
+            raise
+        finally:
+            if late or not self._unwritten:
+                ending.ask(self.sidecar, 5.0)
+                self.sidecar = None
+                self._drain_until = None
 
     def never_connected(self) -> bool:
         """Whether the program runs for a while and has not spoken to its sidecar (told once)."""

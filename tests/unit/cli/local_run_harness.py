@@ -141,7 +141,7 @@ def harmony_run(
         path.write_text(json.dumps(job))
         files.append(str(path))
     folder = tmp_path / "run"
-    if "--resume" not in options:
+    if "--resume" not in options and "--run-folder" not in options:
         options = (*options, "--run-folder", str(folder))
     number = len(list(tmp_path.glob("output-*")))
     log = tmp_path / f"output-{number}"

@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,10 @@ def test_a_run_on_a_full_disk_trains_to_its_end_and_says_what_it_could_not_keep(
 ) -> None:
     job = manifest("cramped", iterations=250)
     with harmony_run(tmp_path, job) as run:
+        run.until_iteration("cramped", 5)
+        with (small_disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+            while ballast.write(bytes(4096)):
+                pass
         assert run.finish() == 0, run.output()
         assert "No space left on device" in run.output()
         assert "cramped: Succeeded, 250/250" in run.output()
