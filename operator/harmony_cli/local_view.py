@@ -14,12 +14,19 @@ def left_aside(job: HarmonyJob) -> list[str]:
     fields = set(_of_template(spec.workers.template, WORKER_CONTAINER))
     if spec.parameter_servers.template is not None:
         fields.update(_of_template(spec.parameter_servers.template, SERVER_CONTAINER))
-    if spec.priority_class_name is not None:
-        fields.add("priorityClassName")
-    if spec.checkpoint is not None and spec.checkpoint.volume_claim_name is not None:
-        fields.add("volumeClaimName")
-    if spec.ttl_seconds_after_finished is not None:
-        fields.add("ttlSecondsAfterFinished")
+    not_used = {
+        "priorityClassName": spec.priority_class_name is not None,
+        "workers.maxReplicas": spec.workers.max_replicas is not None,
+        "sharing.hostMemory": spec.sharing.host_memory is not None,
+        "sharing.store": spec.sharing.store is not None,
+        "completion.cleanServers": not spec.completion.clean_servers,
+        "onPodConditions": any(rule.on_pod_conditions for rule in spec.failure_policy.rules),
+        "checkpoint.volumeClaimName": (
+            spec.checkpoint is not None and spec.checkpoint.volume_claim_name is not None
+        ),
+        "ttlSecondsAfterFinished": spec.ttl_seconds_after_finished is not None,
+    }
+    fields.update(name for name, given in not_used.items() if given)
     return sorted(fields)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from harmony_cli.report.run_folder import ReportError
 
@@ -24,7 +25,7 @@ def report(
     try:
         print_report(run, Console())
     except (ReportError, OSError) as error:
-        Console(stderr=True).print(str(error), style="red", highlight=False)
+        Console(stderr=True).print(Text(str(error), style="red"))
         raise typer.Exit(1) from None
 
 
@@ -35,4 +36,4 @@ def print_report(run: Path, console: Console) -> None:
     result = render(run)
     console.print(result.table)
     for path in result.files:
-        console.print(str(path), style="dim", highlight=False, soft_wrap=True)
+        console.print(Text(str(path), style="dim"), soft_wrap=True)

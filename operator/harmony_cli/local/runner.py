@@ -6,9 +6,7 @@ the runner, no process of the run outlives it.
 """
 
 import os
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -108,13 +106,11 @@ class LocalRunner:
         """Run to the end of every job, or until an interrupt; return the record."""
         with ExitStack() as stack:
             host = stack.enter_context(ProcessHost())
-            sockets = Path(tempfile.mkdtemp(prefix="harmony-"))
-            stack.callback(shutil.rmtree, sockets, ignore_errors=True)
             link = None
             if self.options.link_mbit is not None:
                 link = stack.enter_context(shaped_link(self.options.link_mbit, host.run))
             for run_job in self._run_jobs:
-                self.jobs.append(self._job_runtime(run_job, host, sockets, link))
+                self.jobs.append(self._job_runtime(run_job, host, link))
             self._handle_interrupts(stack)
             self._save()
             try:
@@ -225,12 +221,11 @@ class LocalRunner:
             if not decision.groups:
                 job.fail(job.message)
 
-    def _job_runtime(
-        self, run_job: RunJob, host: ProcessHost, sockets: Path, link: Link | None
-    ) -> JobRuntime:
+    def _job_runtime(self, run_job: RunJob, host: ProcessHost, link: Link | None) -> JobRuntime:
         job = run_job.job
         folder = self.options.run_folder / "jobs" / job.name
         folder.mkdir(parents=True, exist_ok=True)
+        sockets = host.temporary_folder
         store = sockets / "node"
         store.mkdir(exist_ok=True)
         address = link.server_address if link else "127.0.0.1"

@@ -33,6 +33,8 @@ class Machine:
     notes: tuple[str, ...] = ()
 
 
+_DRIVER = Path("/proc/driver/nvidia")
+_ASKING_SECONDS = 120.0
 _ASK_TORCH = """
 import torch
 for index in range(torch.cuda.device_count()):
@@ -42,12 +44,14 @@ for index in range(torch.cuda.device_count()):
 
 
 def find_gpus() -> tuple[LocalSlot, ...]:
-    """Ask torch, in a process of its own, which GPUs it can use; none without a driver."""
-    if not Path("/proc/driver/nvidia").exists():
+    """Ask torch, in a process of its own, which GPUs it can use; none without a driver that works."""
+    if not _DRIVER.exists():
         return ()
-    answer = subprocess.run(
-        [sys.executable, "-c", _ASK_TORCH], capture_output=True, text=True, timeout=120
-    )
+    ask = [sys.executable, "-c", _ASK_TORCH]
+    try:
+        answer = subprocess.run(ask, capture_output=True, text=True, timeout=_ASKING_SECONDS)
+    except subprocess.TimeoutExpired:
+        return ()
     slots: list[LocalSlot] = []
     for line in answer.stdout.splitlines():
         uuid, kind, memory_bytes = line.split("|")

@@ -206,12 +206,33 @@ def test_what_a_local_run_leaves_aside_is_named(tmp_path: Path) -> None:
     )
     [manifest] = load_manifests([write(tmp_path, text)])
     assert left_aside(manifest.job) == [
+        "checkpoint.volumeClaimName",
         "container logs",
         "image",
         "nodeSelector",
         "resources",
         "valueFrom",
-        "volumeClaimName",
+    ]
+
+
+def test_what_a_local_run_leaves_aside_of_the_spec_is_named(tmp_path: Path) -> None:
+    text = valid().replace("  workers:\n", "  workers:\n    minReplicas: 1\n    maxReplicas: 2\n")
+    text = re.sub(r" *replicas: \d+\n", "", text) + (
+        "  priorityClassName: p\n"
+        "  ttlSecondsAfterFinished: 60\n"
+        "  completion: {cleanServers: false}\n"
+        "  sharing: {hostMemory: {footprint: 1Gi}, store: {capacity: 1Gi}}\n"
+        "  failurePolicy: {rules: [{action: Restart, onPodConditions: [{type: T}]}]}\n"
+    )
+    [manifest] = load_manifests([write(tmp_path, text)])
+    assert left_aside(manifest.job) == [
+        "completion.cleanServers",
+        "onPodConditions",
+        "priorityClassName",
+        "sharing.hostMemory",
+        "sharing.store",
+        "ttlSecondsAfterFinished",
+        "workers.maxReplicas",
     ]
 
 

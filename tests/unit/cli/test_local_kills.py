@@ -6,6 +6,7 @@ Neighbours go on, nothing hangs, and the job that was hit goes on from its last 
 import os
 import random
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from harmony_api.turn_checks import overlapping_compute_turns
 pytestmark = [pytest.mark.training, pytest.mark.kills]
 
 ITERATIONS = 250
+LEASE_SECONDS = 2.0
 HIT = manifest("hit", iterations=ITERATIONS, servers=2)
 NEIGHBOUR = manifest("neighbour", program="digits_mlr.py", arguments=(), iterations=ITERATIONS)
 
@@ -68,15 +70,18 @@ def test_any_killed_sidecar_is_started_again(
 
 
 @pytest.mark.parametrize(
-    ("job", "role"), [("hit", "worker"), ("hit", "sidecar"), ("hit", "server")]
+    ("job", "role"),
+    [("hit", "worker"), ("hit", "server"), ("hit", "sidecar"), ("neighbour", "sidecar")],
 )
 def test_a_process_stopped_for_longer_than_a_lease_loses_nothing(
     run: LocalRun, undisturbed: dict[str, dict[int, str]], job: str, role: str
 ) -> None:
     pid = run.pid(job, role)
     os.kill(pid, signal.SIGSTOP)
+    stopped_at = time.monotonic()
     ahead = max(run.losses("neighbour"), default=0)
-    run.until_iteration("neighbour", min(ahead + 60, ITERATIONS - 1))
+    run.until_iteration("neighbour", min(ahead + 20, ITERATIONS - 1))
+    wait_for(lambda: time.monotonic() > stopped_at + 1.5 * LEASE_SECONDS, "end of a lease")
     os.kill(pid, signal.SIGCONT)
     ends_as_if_undisturbed(run, undisturbed)
 
