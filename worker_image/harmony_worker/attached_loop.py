@@ -14,12 +14,12 @@ import atexit
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 
-from harmony_worker.job import Job, restart_in_place
+from harmony_worker.job import Job, is_success, restart_in_place
 from harmony_worker.membership import Membership
 from harmony_worker.parameter_server.client import RolledBackError
 from harmony_worker.phases import PhaseError
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 class AttachedJob(Job):
     """A job whose phases follow from what an ordinary loop does.
 
-    It ends with the program, unless an exception or a stop ended that; in a `with` statement
-    it ends with the block.
+    It ends with the program, unless an exception, a stop or a code other than 0 ended that; in
+    a `with` statement it ends with the block.
+
+    Python keeps the exit code to itself, so `sys.exit` is replaced by one that notes it.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class AttachedJob(Job):
         self._optimizer: PhasedOptimizer | None = None
         self._compute = ExitStack()
         self._computing = False
-        self._stopped = False
+        self._exit_code: object = None
         self._sent: list[tuple[Tensor, Tensor | None]] = []
         self._total = membership.iterations or 0
         self._replay_until = 0
@@ -54,6 +56,7 @@ class AttachedJob(Job):
         model.register_forward_pre_hook(self._before_forward)
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
+        sys.exit = self._exit
         atexit.register(self._at_exit)
 
     def report(self, loss: Tensor | float) -> None:
@@ -126,11 +129,15 @@ class AttachedJob(Job):
             yield
         except RolledBackError:
             restart_in_place()
-        except SystemExit:
-            self._stopped = True
+        except SystemExit as stop:
+            self._exit_code = stop.code
             raise
 
+    def _exit(self, code: object = None) -> NoReturn:
+        self._exit_code = code
+        raise SystemExit(code)
+
     def _at_exit(self) -> None:
-        if not self._stopped and not hasattr(sys, "last_value"):
+        if is_success(self._exit_code) and not hasattr(sys, "last_value"):
             self.finish()
         self.close()

@@ -2,7 +2,7 @@
 
 The order of an iteration is fixed here: SYNC without a permit (nobody holds one while waiting
 for another process), PULL, COMP, PUSH. Every way out of the `with` block is decided here too:
-a program that ends tells its servers, one that fails or stops leaves without a word, and one
+a program that ends well tells its servers, one that fails or stops leaves without a word, and one
 whose servers went back in time starts again in place.
 """
 
@@ -227,7 +227,7 @@ class Job:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
+        if kind is None or (isinstance(error, SystemExit) and is_success(error.code)):
             self.finish()
         elif isinstance(error, RolledBackError):
             restart_in_place()
@@ -268,6 +268,11 @@ class Job:
         if synced.stop_at is not None and self.iteration >= synced.stop_at:
             _say(f"stopped before iteration {self.iteration}, as asked")
             raise SystemExit(EXIT_STOPPED)
+
+
+def is_success(exit_code: object) -> bool:
+    """Whether a program that is left by `sys.exit(exit_code)` has ended well."""
+    return exit_code is None or exit_code == 0
 
 
 def restart_in_place() -> NoReturn:

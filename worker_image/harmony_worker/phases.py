@@ -8,24 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from harmony_api.worker_protocol import Phase
-from harmony_worker.parameter_server.client import TransferGate
+from harmony_worker.parameter_server.wire import OPEN_GATE, TransferGate
 from harmony_worker.permits import PermitClient
 
 
 class PhaseError(RuntimeError):
     """A phase was used in a way that cannot work; the message says what to change."""
-
-
-class OpenGate:
-    """The gate of a transfer that no permit limits."""
-
-    chunked = False
-
-    def before_chunk(self) -> None:
-        """Go on at once."""
-
-    def moved(self) -> None:
-        """Tell nobody."""
 
 
 class Phases:
@@ -37,7 +25,7 @@ class Phases:
         self.stop_requested = False
         """The plan asks this worker to stop at an iteration boundary."""
         self._phase: Phase | None = None
-        self._gate: TransferGate = OpenGate()
+        self._gate: TransferGate = OPEN_GATE
         self._bytes_moved = 0
 
     @contextmanager
@@ -55,7 +43,7 @@ class Phases:
             yield
         finally:
             self._phase = None
-            self._gate = OpenGate()
+            self._gate = OPEN_GATE
             if self.permits and grant is not None:
                 self.permits.release(grant, self._bytes_moved)
 

@@ -40,3 +40,30 @@ def test_workers_that_may_run_ahead_learn_too(make_job: MakeJob) -> None:
         losses = [float.fromhex(loss) for loss in job.losses(worker).values()]
         assert len(losses) == 100
         assert sum(losses[-10:]) < 0.5 * sum(losses[:10])
+
+
+@pytest.mark.training
+@pytest.mark.parametrize("form", ["phases", "attached"])
+def test_a_worker_that_leaves_by_sys_exit_0_lets_the_others_go_on(
+    form: str, make_job: MakeJob
+) -> None:
+    job = make_job("early", PROGRAMS / "early_end.py", form, "0")
+    job.start_servers(workers=2)
+    for worker in range(2):
+        job.start_worker(worker)
+    job.finish()
+    assert [len(job.losses(worker)) for worker in range(2)] == [5, 10]
+
+
+@pytest.mark.training
+@pytest.mark.parametrize("form", ["phases", "attached"])
+def test_a_worker_that_leaves_by_another_exit_code_is_not_done(
+    form: str, make_job: MakeJob
+) -> None:
+    job = make_job("early", PROGRAMS / "early_end.py", form, "3")
+    job.start_servers()
+    job.start_worker()
+    job.finish(exit_code=3)
+    assert job.servers[0].poll() is None, "it waits for a replacement"
+    job.start_worker()
+    job.finish(exit_code=3)
