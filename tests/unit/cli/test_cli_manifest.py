@@ -217,7 +217,7 @@ def test_what_a_local_run_leaves_aside_is_named(tmp_path: Path) -> None:
 
 def test_what_a_local_run_leaves_aside_of_the_spec_is_named(tmp_path: Path) -> None:
     text = valid().replace("  workers:\n", "  workers:\n    minReplicas: 1\n    maxReplicas: 2\n")
-    text = re.sub(r" *replicas: \d+\n", "", text) + (
+    text += (
         "  priorityClassName: p\n"
         "  ttlSecondsAfterFinished: 60\n"
         "  completion: {cleanServers: false}\n"
