@@ -25,7 +25,7 @@ def report(
     try:
         print_report(run, Console())
     except (ReportError, OSError) as error:
-        Console(stderr=True).print(Text(str(error), style="red"))
+        Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
         raise typer.Exit(1) from None
 
 

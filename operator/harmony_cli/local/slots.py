@@ -44,7 +44,7 @@ for index in range(torch.cuda.device_count()):
 
 
 def find_gpus() -> tuple[LocalSlot, ...]:
-    """Ask torch, in a process of its own, which GPUs it can use; none without a driver that works."""
+    """Ask torch, in a process of its own, which GPUs it can use; none without a live driver."""
     if not _DRIVER.exists():
         return ()
     ask = [sys.executable, "-c", _ASK_TORCH]

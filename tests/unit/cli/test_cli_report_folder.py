@@ -153,3 +153,14 @@ def test_events_that_warn_become_notes(tmp_path: Path) -> None:
     summary = render(folder).summary
     assert isinstance(summary, RunSummary)
     assert summary.notes == ["digits never connected"]
+
+
+def test_a_path_with_brackets_is_printed_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "a[" / "b]"
+    failed = CliRunner().invoke(app, [str(folder)])
+    assert failed.exit_code == 1
+    assert str(folder) in failed.stderr
+    folder.parent.mkdir()
+    printed = CliRunner().invoke(app, [str(write_run(folder))])
+    assert printed.exit_code == 0
+    assert str(folder / "summary.json") in printed.stdout

@@ -1,10 +1,13 @@
 """A CPU machine is divided so that computation and transfers keep out of each other's way."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harmony_cli.local.slots import cpu_list, divide_cpus
+from harmony_cli.local import slots
+from harmony_cli.local.slots import cpu_list, divide_cpus, find_gpus
 
 
 @given(
@@ -59,3 +62,12 @@ def test_no_slot_at_all_is_refused() -> None:
 def test_cores_are_written_as_the_kernel_writes_them() -> None:
     assert cpu_list([3, 0, 2]) == "0,2-3"
     assert cpu_list([5]) == "5"
+
+
+def test_a_driver_that_does_not_answer_is_no_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "_DRIVER", tmp_path)
+    monkeypatch.setattr(slots, "_ASKING_SECONDS", 0.1)
+    monkeypatch.setattr(slots, "_ASK_TORCH", "import time; time.sleep(600)")
+    assert find_gpus() == ()
