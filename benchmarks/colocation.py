@@ -90,6 +90,7 @@ class Bench:
     """Runs mixes on this machine."""
 
     def __init__(self, machine: Machine, folder: Path) -> None:
+        self._cores = os.sched_getaffinity(0)
         self._machine = machine
         self._folder = folder
         self._batch_sizes: dict[tuple[float, int], int] = {}
@@ -164,7 +165,7 @@ class Bench:
             link_mbit=LINK_MEGABITS,
         )
         runner = LocalRunner(
-            run_folder.create(folder, load_manifests([manifests])), options, View()
+            run_folder.create(folder, load_manifests([manifests])), options, View(self._place)
         )
         record = runner.run()
         if runner.stopping:
@@ -173,6 +174,13 @@ class Bench:
             if job.state != "Succeeded":
                 raise RuntimeError(f"{job.name} did not succeed ({mode}): {job.message}")
         return summarise(read_run(folder))
+
+    def _place(self, runner: LocalRunner) -> None:
+        """Keep the runner off the compute core in training, but not the processes it starts."""
+        training = any(job.state == "Running" for job in runner.jobs)
+        starting = any(job.state == "Starting" for job in runner.jobs)
+        away = training and not starting
+        os.sched_setaffinity(0, self._machine.transfer_cpus if away else self._cores)
 
     def _batch_size(self, kind: Kind) -> int:
         """The batch with which COMP takes the kind's time, found on the core it will run on."""
@@ -232,7 +240,7 @@ def figures(measured: Mapping[str, Sequence[Round]]) -> list[Figure]:
 
 
 def main() -> None:
-    options = parse_options("Jobs that share a machine, in four ways.", rounds=3)
+    options = parse_options("Jobs that share a machine, in four ways.", rounds=2)
     where = environment("torch") | {"link": f"{LINK_MEGABITS} Mbit/s"}
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
@@ -242,7 +250,6 @@ def main() -> None:
         chosen = counted_mixes(QUICK_ITERATIONS)[:1]
     else:
         chosen = [*counted_mixes(ITERATIONS), blocked_pair(ITERATIONS)]
-    os.sched_setaffinity(0, machine.transfer_cpus)  # the runner's own work, too
     measured: dict[str, list[Round]] = {mix.name: [] for mix in chosen}
     with tempfile.TemporaryDirectory(prefix="harmony-colocation-") as folder:
         bench = Bench(machine, Path(folder))
