@@ -17,11 +17,10 @@ Jobs of one kind differ in nothing but their name, so one of each kind runs alon
 
 import os
 import random
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -34,7 +33,7 @@ from harmony_cli.local import run_folder
 from harmony_cli.local.link import LinkError
 from harmony_cli.local.placement import Permits
 from harmony_cli.local.runner import LocalRunner, RunOptions, View
-from harmony_cli.local.slots import Machine, cpu_list, divide_cpus
+from harmony_cli.local.slots import Machine, divide_cpus
 from harmony_cli.manifest import load_manifests
 from harmony_cli.report.bound import Load, bound_seconds
 from harmony_cli.report.figures import summarise
@@ -42,11 +41,14 @@ from harmony_cli.report.run_folder import read_run
 from harmony_cli.report.summary import RunSummary
 from harmony_cli.run_record import Mode
 from harness import Figure, environment, parse_options, report
-from job_mixes import LINK_MEGABITS, PROGRAM, Kind, Mix, blocked_pair, build_manifest, counted_mixes
+from job_mixes import LINK_MEGABITS, Kind, Mix, blocked_pair, build_manifest, counted_mixes
 
 PICTURE: Final = Path(__file__).parents[1] / "docs" / "pictures" / "colocation.png"
 ITERATIONS: Final = 40
 QUICK_ITERATIONS: Final = 20
+CALIBRATION_ITERATIONS: Final = 12
+SAMPLES_TIMES_MEGABYTES_PER_MILLISECOND: Final = 80
+"""A first guess at what one core computes."""
 BLOCKED: Final = "blocked_pair"
 HARMONY: Final = "harmony"
 ALL_AT_ONCE: Final[Mapping[str, tuple[Mode, Permits]]] = {
@@ -93,11 +95,12 @@ class Bench:
         self._cores = os.sched_getaffinity(0)
         self._machine = machine
         self._folder = folder
-        self._batch_sizes: dict[tuple[float, int], int] = {}
+        self._batch_sizes: dict[tuple[int, int], int] = {}
         self._runs = 0
 
     def round(self, mix: Mix, chance: random.Random) -> Round:
         """Run a mix in every way, one after the other."""
+        self._calibrate(mix)
         first = mix.one_of_each_kind()
         alone = self._run(first, {}, {}, "dedicated", "None")
         seconds = {first[job.name]: job.training_seconds for job in alone.jobs}
@@ -146,7 +149,7 @@ class Bench:
                 kind,
                 profiles.get(name),
                 [
-                    f"--batch-size={self._batch_size(kind)}",
+                    f"--batch-size={self._batch_sizes[kind.costs]}",
                     f"--gate={gate}",
                     f"--jobs={expected}",
                     f"--delay={delays.get(name, 0.0)}",
@@ -182,16 +185,23 @@ class Bench:
         away = training and not starting
         os.sched_setaffinity(0, self._machine.transfer_cpus if away else self._cores)
 
-    def _batch_size(self, kind: Kind) -> int:
-        """The batch with which COMP takes the kind's time, found on the core it will run on."""
-        key = (kind.megabytes, kind.compute_milliseconds)
-        if key not in self._batch_sizes:
-            cores = self._machine.slots[0].compute_cpus
-            command = ["taskset", "-c", cpu_list(cores), sys.executable, str(PROGRAM)]
-            command += [f"--megabytes={kind.megabytes}", f"--calibrate={kind.compute_milliseconds}"]
-            answer = subprocess.run(command, capture_output=True, text=True, check=True)
-            self._batch_sizes[key] = int(answer.stdout)
-        return self._batch_sizes[key]
+    def _calibrate(self, mix: Mix) -> None:
+        """Find the batches with which COMP takes each kind's time, by a short run alone."""
+        new = {
+            name: replace(kind, iterations=CALIBRATION_ITERATIONS)
+            for name, kind in mix.one_of_each_kind().items()
+            if kind.costs not in self._batch_sizes
+        }
+        for kind in new.values():
+            guess = SAMPLES_TIMES_MEGABYTES_PER_MILLISECOND * kind.compute_milliseconds
+            self._batch_sizes[kind.costs] = round(guess / kind.megabytes)
+        if not new:
+            return
+        for job in self._run(new, {}, {}, "dedicated", "None").jobs:
+            assert job.profile
+            kind = new[job.name]
+            scale = kind.compute_milliseconds / 1e3 / job.profile.compute_seconds
+            self._batch_sizes[kind.costs] = round(scale * self._batch_sizes[kind.costs])
 
 
 def starting_phases(count: int, chance: random.Random) -> list[float]:

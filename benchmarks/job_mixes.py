@@ -30,6 +30,11 @@ class Kind:
     """Iterations for each one of the mix's longest job."""
 
     @property
+    def costs(self) -> tuple[int, int]:
+        """Nominal milliseconds of COMP and NET."""
+        return self.compute_milliseconds, self.network_milliseconds
+
+    @property
     def megabytes(self) -> float:
         """Parameters, in 1e6 bytes."""
         return self.network_milliseconds / MILLISECONDS_PER_MEGABYTE
@@ -63,7 +68,7 @@ def counted_mixes(iterations: int) -> list[Mix]:
     """
     half = iterations // 2
     return [
-        Mix.of("balanced_pair", (2, Kind(106, 95, iterations))),
+        Mix.of("balanced_pair", (2, Kind(100, 95, iterations))),
         Mix.of("compute_heavy_pair", (2, Kind(120, 60, iterations))),
         Mix.of("network_heavy_pair", (2, Kind(60, 120, iterations))),
         # While the long job computes the short one transfers, and while the long one transfers
@@ -74,7 +79,7 @@ def counted_mixes(iterations: int) -> list[Mix]:
             (1, Kind(60, 100, iterations)),
             (1, Kind(40, 50, 2 * iterations, rounds=2)),
         ),
-        Mix.of("balanced_four", (4, Kind(63, 57, half))),
+        Mix.of("balanced_four", (4, Kind(60, 57, half))),
         Mix.of("compute_heavy_four", (4, Kind(80, 40, half))),
         Mix.of("network_heavy_four", (4, Kind(40, 80, half))),
         Mix.of("unequal_four", (2, Kind(60, 60, half)), (2, Kind(20, 25, 2 * half, rounds=2))),

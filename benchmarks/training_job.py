@@ -1,7 +1,7 @@
 """The training program that benchmarks start: real training, of any chosen cost.
 
 A perceptron learns to label random points. `--megabytes` of parameters decide what a PULL and
-a PUSH carry, `--batch-size` how long COMP takes (see `--calibrate`); nothing else costs much,
+a PUSH carry, `--batch-size` how long COMP takes; nothing else costs much,
 so an iteration is those three phases. All jobs of a measurement start together: each says that
 it is ready, and begins when as many as `--jobs` have said so.
 """
@@ -20,7 +20,7 @@ import harmony_worker as harmony
 
 FEATURES = 64
 CLASSES = 10
-SAMPLES = 4096
+SAMPLES = 16384
 
 
 def build_model(megabytes: float) -> nn.Module:
@@ -45,22 +45,6 @@ def build_data(samples: int) -> tuple[Tensor, Tensor]:
     return points, (points @ rule).argmax(dim=1)
 
 
-def calibrate(megabytes: float, milliseconds: float) -> int:
-    """Return the batch size with which forward and backward take that long on this core."""
-    torch.set_num_threads(1)
-    model = build_model(megabytes)
-    points, labels = build_data(SAMPLES)
-    small, large = 64, 320
-    best = {small: math.inf, large: math.inf}
-    for _ in range(25):
-        for size in (small, large):
-            started = time.perf_counter()
-            cross_entropy(model(points[:size]), labels[:size]).backward()
-            best[size] = min(best[size], time.perf_counter() - started)
-    per_sample = (best[large] - best[small]) / (large - small)
-    return max(1, round(small + (milliseconds / 1e3 - best[small]) / per_sample))
-
-
 def wait_for_all(gate: Path, job: str, jobs: int) -> None:
     """Say that this job is ready, and wait until that many are."""
     gate.mkdir(parents=True, exist_ok=True)
@@ -77,13 +61,7 @@ def main() -> None:
     parser.add_argument("--gate", type=Path, help="folder in which the jobs meet before they start")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--delay", type=float, default=0.0, metavar="SECONDS")
-    parser.add_argument(
-        "--calibrate", type=float, metavar="MILLISECONDS", help="print a batch size"
-    )
     arguments = parser.parse_args()
-    if arguments.calibrate is not None:
-        print(calibrate(arguments.megabytes, arguments.calibrate))
-        return
     torch.manual_seed(0)
     points, labels = build_data(SAMPLES)
     size = arguments.batch_size
