@@ -85,8 +85,8 @@ class ElectionPage:
         self._words[_EPOCH] = epoch
 
     def beat(self, now_ns: int) -> None:
-        """Show that the arbiter lives; it looks at the epoch before."""
-        self._words[_HEARTBEAT] = now_ns
+        """Show that the arbiter lives; it looks at the epoch before. Never goes back in time."""
+        self._words[_HEARTBEAT] = max(now_ns, self._words[_HEARTBEAT])
 
     def resign(self) -> None:
         """Leave the role, so that a successor need not wait for silence."""

@@ -188,9 +188,9 @@ class Sidecar:
 
     def _tick(self) -> None:
         """Show that this arbiter lives, or become one, or find the one there is."""
-        now = time.monotonic_ns()
         page = self._folder.page
         with self.lock:
+            now = time.monotonic_ns()
             if self.arbiter is not None and self.arbiter.deposed:
                 log.warning("epoch %d has ended, another arbiter took over", self.arbiter.epoch)
                 self._step_down()

@@ -77,21 +77,26 @@ def test_the_profile_holds_phases_and_updates_without_waiting(make_node: MakeNod
     thread.start()
     wait_until(lambda: a.state().waiting_for == "COMP")
     assert a.state().doing == "Waiting"
-    time.sleep(0.3)
     other.release(held)
+    train(other, 8, 0.03)
     other.end()
     thread.join()
+    wait_until(lambda: a.state().turns["PUSH"] == 8)
     profile = wait_until(lambda: a.state().profile)
     assert profile == JobProfile.model_validate_json(a.get("/profile"))
-    for measured in (
-        profile.compute_microseconds,
-        profile.pull_microseconds,
-        profile.push_microseconds,
+    turns = a.turns()
+    for phase, measured in (
+        ("COMP", profile.compute_microseconds),
+        ("PULL", profile.pull_microseconds),
+        ("PUSH", profile.push_microseconds),
     ):
-        assert 10_000 <= measured < 200_000
+        held_ns = [turn.end_ns - turn.start_ns for turn in turns if turn.phase == phase]
+        assert min(held_ns) <= measured * 1000 + 500
+        assert measured * 1000 - 500 <= max(held_ns)
     assert profile.update_microseconds == 4_000
     assert (profile.pull_bytes, profile.push_bytes) == (1000, 1000)
-    assert a.state().wait_seconds["COMP"] >= 0.3
+    waited_ns = [turn.start_ns - turn.requested_ns for turn in turns if turn.phase == "COMP"]
+    assert a.state().wait_seconds["COMP"] == pytest.approx(sum(waited_ns) / 1e9) != 0
 
 
 def test_progress_shows_in_the_state(make_node: MakeNode) -> None:

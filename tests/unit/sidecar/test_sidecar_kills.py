@@ -36,6 +36,21 @@ say("holding", grant.coordinated, grant.turn)
 time.sleep(600)
 """
 
+OUTLIVE = """
+import select
+grant = client.acquire(Phase.COMP, 0)
+say("holding")
+hung_up = select.poll()
+hung_up.register(client._socket, select.POLLRDHUP)
+hung_up.poll()
+say("the arbiter stands in")
+sys.stdin.readline()
+client.release(grant)
+say("released")
+sys.stdin.readline()
+"""
+"""A worker that hears from the arbiter that its sidecar is gone, and computes on."""
+
 LOOP = """
 seed, iterations = {seed}, {iterations}
 random.seed(seed)
@@ -175,14 +190,17 @@ def test_a_sidecar_stopped_beyond_a_lease_does_not_claim_more_than_the_lease(
 def test_the_lease_of_a_secondary_lasts_longer_than_its_primary(
     make_node: MakeNode, holder_is_at_the_arbiter: bool
 ) -> None:
-    _, arbiter, member = two_jobs(make_node)
+    node, arbiter, member = two_jobs(make_node)
+    third = node.add("c")
     its, other = (arbiter, member) if holder_is_at_the_arbiter else (member, arbiter)
     primary = other.connect()
     primary.acquire(Phase.PULL, 0)
     client = its.connect()
     secondary = client.acquire(Phase.PULL, 0)
+    later = third.connect()
+    later.acquire(Phase.COMP, 0)
     wait_until(lambda: not secondary.chunked, "the end of the primary's lease")
-    time.sleep(1.0)
+    wait_until(lambda: third.state().revoked_turns == 1, "the end of a lease that began later")
     client.release(secondary)
     (turn,) = wait_until(its.turns)
     assert (turn.ended_by, turn.secondary) == ("Release", True)
@@ -274,15 +292,11 @@ def test_a_worker_outlives_its_sidecar_and_keeps_its_permit(
     make_node: MakeNode, start_worker: StartWorker
 ) -> None:
     _, arbiter, member = two_jobs(make_node, compute_seconds=LONG_SECONDS)
-    worker = start_worker(
-        member,
-        "grant = client.acquire(Phase.COMP, 0)\nsay('holding')\n"
-        "sys.stdin.readline()\nclient.release(grant)\nsay('released')\nsys.stdin.readline()",
-    )
+    worker = start_worker(member, OUTLIVE)
     assert worker.next_line() == "holding"
     asking = Asking(arbiter.connect())
     member.kill()
-    time.sleep(0.3)
+    assert worker.next_line() == "the arbiter stands in"
     assert asking.answer is None, "its worker computes on"
     worker.say("release")
     assert worker.next_line() == "released"
