@@ -92,7 +92,6 @@ class Bench:
     """Runs mixes on this machine."""
 
     def __init__(self, machine: Machine, folder: Path) -> None:
-        self._cores = os.sched_getaffinity(0)
         self._machine = machine
         self._folder = folder
         self._batch_sizes: dict[tuple[int, int], int] = {}
@@ -168,7 +167,7 @@ class Bench:
             link_mbit=LINK_MEGABITS,
         )
         runner = LocalRunner(
-            run_folder.create(folder, load_manifests([manifests])), options, View(self._place)
+            run_folder.create(folder, load_manifests([manifests])), options, View()
         )
         record = runner.run()
         if runner.stopping:
@@ -177,13 +176,6 @@ class Bench:
             if job.state != "Succeeded":
                 raise RuntimeError(f"{job.name} did not succeed ({mode}): {job.message}")
         return summarise(read_run(folder))
-
-    def _place(self, runner: LocalRunner) -> None:
-        """Keep the runner off the compute core in training, but not the processes it starts."""
-        training = any(job.state == "Running" for job in runner.jobs)
-        starting = any(job.state == "Starting" for job in runner.jobs)
-        away = training and not starting
-        os.sched_setaffinity(0, self._machine.transfer_cpus if away else self._cores)
 
     def _calibrate(self, mix: Mix) -> None:
         """Find the batches with which COMP takes each kind's time, by a short run alone."""

@@ -247,6 +247,9 @@ class Job:
         """Leave; the servers keep everything for a successor."""
         if self._store is not None:
             self._store.close()
+            if self._membership.transfer_cpus:
+                # Taking a torch process down takes a second of work: not on the slot's cores.
+                pin_process(self._membership.transfer_cpus)
         if self._phases.permits is not None:
             self._phases.permits.close()
         if self._losses is not None:

@@ -244,6 +244,8 @@ class JobRuntime:
             spec.argv,
             spec.environment,
             self._place.folder / f"worker-{worker.index}.log",
+            # It loads on all of its cores; the SDK then divides them among its threads.
+            cpus=(*slot.compute_cpus, *self._place.transfer_cpus),
             namespace=self._link.worker_namespace if self._link else None,
             working_directory=spec.working_directory,
         )

@@ -112,6 +112,9 @@ class LocalRunner:
             for run_job in self._run_jobs:
                 self.jobs.append(self._job_runtime(run_job, host, link))
             self._handle_interrupts(stack)
+            # The runner's own work must not slow what it starts: that says where it runs itself.
+            stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+            os.sched_setaffinity(0, self.options.machine.transfer_cpus)
             self._save()
             try:
                 self._loop()
