@@ -12,6 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 MOST_ROUNDS: Final = 8
+ALIKE: Final = 1.5
+"""Members whose iterations differ by less than this factor run equally often: who has fewer
+rounds runs less often also where there is nothing to overtake, and lengths are only measured."""
 _SHARES: Final = (0.25, 0.5, 0.75, 1.0)
 _EXTRA_ROUNDS: Final = (1, 2, 3)
 
@@ -25,14 +28,14 @@ def candidates(seconds: Sequence[float]) -> Iterator[tuple[int, ...]]:
     """
     yield (1,) * len(seconds)
     longest = max(seconds)
-    if min(seconds) == longest:
+    if longest / min(seconds) < ALIKE:
         return
     fits = [int(longest / each) for each in seconds]
     tries = [[share * fit for fit in fits] for share in _SHARES]
     tries += [[fit + extra for fit in fits] for extra in _EXTRA_ROUNDS]
     for counts in tries:
         yield tuple(
-            1 if each == longest else min(max(1, round(count)), MOST_ROUNDS)
+            1 if longest / each < ALIKE else min(max(1, round(count)), MOST_ROUNDS)
             for each, count in zip(seconds, counts, strict=True)
         )
 

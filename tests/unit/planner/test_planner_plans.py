@@ -133,6 +133,15 @@ def test_a_correction_counts_when_a_group_is_judged() -> None:
     assert members(split) == [{"a"}]
 
 
+def test_jobs_that_differ_by_noise_only_run_equally_often() -> None:
+    four = [
+        job(name, 60 + wobble, 28, 28, max_slowdown_percent=400, current_group="g")
+        for name, wobble in zip("abcd", (0, 3, 1, 2), strict=True)
+    ]
+    decision = planned(*four, groups=(CurrentGroup(name="g", slots=("slot-0",)),))
+    assert [[member.rounds for member in group.members] for group in decision.groups] == [[1] * 4]
+
+
 def test_a_running_group_survives_a_limit_exceeded_by_less_than_the_margin() -> None:
     over = [job(name, 150, 25, 25, max_slowdown_percent=30) for name in "ab"]
     assert members(planned(*over)) == [{"a"}]
