@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harmony_planner.planner import plan
-
 from harmony_api.node_plan import NodePlan, PlannedMember
 from harmony_api.profile import JobProfile
 from harmony_cli.local.slots import LocalSlot
 from harmony_cli.run_record import GroupRecord, MemberRecord, Mode, PlanRecord, PredictionRecord
+from harmony_planner.planner import plan
 from harmony_planner.snapshot import Group, Job, Member, Network, Plan, Snapshot, Waiting
 
 Permits = Literal["Cyclic", "FixedAlternation", "None"]
