@@ -1,0 +1,115 @@
+"""HarmonyGroup: jobs that share the same slots, and the plan that they follow.
+
+The operator alone writes it, and it is the plan that survives a restart of the operator: a
+job is admitted exactly when some group lists it as a member. Its name says nothing about its
+members, because a group outlives them.
+"""
+
+from typing import Final, Literal
+
+from pydantic import Field
+
+from harmony_api.conditions import Condition
+from harmony_api.status_model import StatusModel
+
+API_VERSION: Final = "harmony.dev/v1alpha1"
+KIND: Final = "HarmonyGroup"
+
+
+class GroupSlot(StatusModel):
+    """What one worker of each member uses on one node.
+
+    A slot with devices is bound by a claim or by a reservation pod, a CPU slot by neither.
+    """
+
+    name: str = Field(max_length=253, description="Names the slot within the cluster.")
+    node: str = Field(max_length=253, description="The node that the slot is on.")
+    gpus: int = Field(default=0, ge=0, le=64, description="0: a CPU slot.")
+    device_kind: str = Field(default="cpu", max_length=253, description="Profiles are kept by it.")
+    devices: tuple[str, ...] = Field(
+        default=(),
+        max_length=64,
+        description="Its devices, as driver/pool/device or UUID; empty until they are bound.",
+    )
+    claim_name: str | None = Field(
+        default=None, max_length=253, description="The ResourceClaim that binds its devices."
+    )
+    reservation_pod: str | None = Field(
+        default=None, max_length=253, description="The pod that holds its devices."
+    )
+
+
+class GroupMember(StatusModel):
+    """One job's place in the group."""
+
+    job: str = Field(max_length=63, description="Name of the job.")
+    namespace: str = Field(max_length=63, description="The job's namespace.")
+    job_uid: str = Field(max_length=36, description="The job's uid.")
+    slot_indices: tuple[int, ...] = Field(
+        max_length=1024, description="Index into the slots of each worker, by worker index."
+    )
+    order: int = Field(ge=0, description="Place in the cyclic order; the smallest goes first.")
+    rounds: int = Field(default=1, ge=1, description="Its turns in one cycle of the group.")
+    device_memory_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        description="Device memory that a worker may hold while others hold theirs.",
+    )
+    reason: str = Field(default="", max_length=1024, description="Why it is here, in words.")
+
+
+class HarmonyGroupSpec(StatusModel):
+    """The plan of one group."""
+
+    generation: int = Field(ge=1, description="Counts the plans of this group; the highest wins.")
+    network: Literal["HalfDuplex", "FullDuplex"] = Field(
+        default="HalfDuplex", description="FullDuplex: PULL and PUSH do not share the link."
+    )
+    slots: tuple[GroupSlot, ...] = Field(
+        min_length=1, max_length=1024, description="What the members share."
+    )
+    members: tuple[GroupMember, ...] = Field(
+        default=(), max_length=64, description="Who shares it, in cyclic order."
+    )
+
+
+class HarmonyGroupStatus(StatusModel):
+    """How the plan turned out."""
+
+    predicted_cycle_microseconds: int | None = Field(
+        default=None, ge=0, description="Time in which every member runs its rounds, as planned."
+    )
+    measured_cycle_microseconds: int | None = Field(
+        default=None, ge=0, description="The same, as measured."
+    )
+    correction_percent: int | None = Field(
+        default=None, ge=0, description="100 x measured / predicted cycle, smoothed, for planning."
+    )
+    compute_utilisation_percent: int | None = Field(
+        default=None, ge=0, le=100, description="Share of the cycle in which the device computes."
+    )
+    network_utilisation_percent: int | None = Field(
+        default=None, ge=0, le=100, description="Share of the cycle in which the link is used."
+    )
+    conditions: tuple[Condition, ...] = Field(
+        default=(), max_length=16, description="Observations about the group."
+    )
+
+
+class GroupMetadata(StatusModel):
+    """What the operator reads of a group's metadata."""
+
+    name: str
+    namespace: str
+    uid: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+class HarmonyGroup(StatusModel):
+    """One group and its plan."""
+
+    api_version: Literal["harmony.dev/v1alpha1"] = API_VERSION
+    kind: Literal["HarmonyGroup"] = "HarmonyGroup"
+    metadata: GroupMetadata
+    spec: HarmonyGroupSpec
+    status: HarmonyGroupStatus = HarmonyGroupStatus()
