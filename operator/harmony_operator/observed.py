@@ -1,0 +1,220 @@
+"""What the operator sees of the cluster: small frozen values, mirrored from raw objects.
+
+Only what a decision may rest on is kept, since a cluster has thousands of pods; every decision
+is a function of these values, so it can be tried with no cluster. A field that an object lacks
+(an older version wrote it, or nobody did yet) becomes its neutral value, never an error.
+Times are seconds since the epoch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from harmony_api.harmony_group import HarmonyGroupSpec, HarmonyGroupStatus
+from harmony_api.job import HarmonyJob
+from harmony_api.job_status import HarmonyJobStatus
+from harmony_api.profile import JobProfile
+
+Role = Literal["worker", "server"]
+PodPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
+
+
+class ObjectKey(NamedTuple):
+    """Where an object lives; the namespace is empty for what has none."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedJob:
+    """A HarmonyJob."""
+
+    key: ObjectKey
+    uid: str
+    generation: int
+    created_seconds: float
+    deleting: bool
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    job: HarmonyJob | None
+    """The parsed object; None where the models refuse it."""
+    errors: tuple[str, ...] = ()
+    """Why they refuse it, each with its field path."""
+    status: HarmonyJobStatus
+    raw_spec: Mapping[str, object] = field(default_factory=dict)
+    """The spec as the user wrote it, pod templates included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Termination:
+    """How the main container of a pod ended."""
+
+    exit_code: int
+    reason: str = ""
+    """As the kubelet says it: Completed, Error, OOMKilled..."""
+    message: str = ""
+    finished_seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedPod:
+    """A pod that carries Harmony's job label: a worker or a server."""
+
+    key: ObjectKey
+    uid: str
+    job: str
+    """Name of its job, which is in the same namespace."""
+    job_uid: str
+    role: Role
+    index: int
+    group: str = ""
+    """Name of the group that it was made for; empty for a server."""
+    slot: str = ""
+    """Name of the slot that it was made for."""
+    node_plan: str = ""
+    """The node plan that it carries now, as JSON; empty before its devices are known."""
+    node: str = ""
+    ip: str = ""
+    phase: PodPhase = "Pending"
+    reason: str = ""
+    """The pod's own reason, such as Evicted; mostly empty."""
+    message: str = ""
+    ready: bool = False
+    created_seconds: float = 0.0
+    started_seconds: float | None = None
+    """When its main container started to run."""
+    deleting_since_seconds: float | None = None
+    termination: Termination | None = None
+    """Of the container named after the role; a sidecar's end never counts."""
+    waiting_reason: str = ""
+    """Why a container waits, such as ImagePullBackOff, ErrImageNeverPull; sidecar included."""
+    waiting_message: str = ""
+    unschedulable_message: str = ""
+    """What the scheduler says while it finds no node."""
+    disrupted: bool = False
+    """DisruptionTarget is True: drained, preempted or evicted; not the job's fault."""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    """Status of each condition by type."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether its main container will not run again."""
+        return self.phase in ("Succeeded", "Failed") or self.termination is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedGroup:
+    """A HarmonyGroup."""
+
+    key: ObjectKey
+    uid: str
+    created_seconds: float
+    deleting: bool
+    spec: HarmonyGroupSpec
+    status: HarmonyGroupStatus
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedNode:
+    """A node."""
+
+    name: str
+    ready: bool
+    """Its Ready condition is True; False as well when it is Unknown."""
+    schedulable: bool
+    """Neither cordoned nor tainted against new pods."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    """Whole units of extended resources, by name; `cpu` in whole cores, `memory` in bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedDevice:
+    """A device that a ResourceSlice offers."""
+
+    node: str
+    driver: str
+    pool: str
+    name: str
+    kind: str = ""
+    """Product name or model, where an attribute tells."""
+    memory_bytes: int | None = None
+
+    @property
+    def id(self) -> str:
+        """Name of the device that is unique in the cluster."""
+        return f"{self.driver}/{self.pool}/{self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedClaim:
+    """A ResourceClaim, ours or not."""
+
+    key: ObjectKey
+    uid: str
+    group: str = ""
+    """Name of the HarmonyGroup in the same namespace that it is for; empty: not ours."""
+    slot: str = ""
+    devices: tuple[str, ...] = ()
+    """Ids of the allocated devices (see ObservedDevice.id), in the order of its requests."""
+    deleting: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedReservation:
+    """A reservation pod, which holds a slot's GPUs where a device plugin hands them out."""
+
+    key: ObjectKey
+    uid: str
+    group: str
+    slot: str
+    node: str = ""
+    phase: PodPhase = "Pending"
+    deleting: bool = False
+    created_seconds: float = 0.0
+    devices: tuple[str, ...] = ()
+    """UUIDs that it reported; empty until it did."""
+    problem: str = ""
+    """Why it cannot run, in the words of scheduler or kubelet; empty while there is hope."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveWorker:
+    """What a worker's sidecar answered lately; kept in memory only."""
+
+    pod_uid: str
+    iteration: int
+    profile: JobProfile | None
+    asked_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiProblem:
+    """What the API server answered to a write that failed in the last pass over a job."""
+
+    status: int
+    reason: str
+    """As the API server says it: Forbidden, Invalid, AlreadyExists..."""
+    message: str
+    what: str
+    """What was tried: `create pod team/mlr-worker-0`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterState:
+    """Everything that is seen at one moment."""
+
+    now_seconds: float
+    jobs: Mapping[ObjectKey, ObservedJob] = field(default_factory=dict)
+    pods: Mapping[ObjectKey, ObservedPod] = field(default_factory=dict)
+    groups: Mapping[ObjectKey, ObservedGroup] = field(default_factory=dict)
+    nodes: Mapping[str, ObservedNode] = field(default_factory=dict)
+    claims: Mapping[ObjectKey, ObservedClaim] = field(default_factory=dict)
+    reservations: Mapping[ObjectKey, ObservedReservation] = field(default_factory=dict)
+    devices: tuple[ObservedDevice, ...] = ()
+    priorities: Mapping[str, int] = field(default_factory=dict)
+    """Value of each PriorityClass."""
+    default_priority: int = 0
+    live: Mapping[ObjectKey, Mapping[int, LiveWorker]] = field(default_factory=dict)
+    """By job and worker index."""
