@@ -80,6 +80,7 @@ def _somewhere(program_folder: Path, machine: Machine) -> JobPlace:
         sockets=program_folder,
         program_folder=program_folder,
         store=program_folder,
-        server_addresses=(),
+        worker_addresses=("127.0.0.1:1",),
+        server_addresses=("127.0.0.1:1",),
         transfer_cpus=machine.transfer_cpus,
     )

@@ -10,10 +10,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from harmony_api import environment as names
 from harmony_api.command_line import command_line, container_environment
 from harmony_api.job import SERVER_CONTAINER, WORKER_CONTAINER, HarmonyJob
+from harmony_api.peer_environment import peer_environment
 from harmony_api.pod_template import Container
 from harmony_cli.local.slots import LocalSlot, cpu_list
 
@@ -43,6 +45,8 @@ class JobPlace:
     """Folder of the manifest as the user gave it."""
     store: Path
     """The node's store."""
+    worker_addresses: tuple[str, ...]
+    """For programs whose workers listen; the SDK's do not."""
     server_addresses: tuple[str, ...]
     transfer_cpus: tuple[int, ...]
 
@@ -85,6 +89,7 @@ def build_worker(
         names.LOSS_LOG: str(place.folder / f"losses-{index}.jsonl"),
         "OMP_NUM_THREADS": str(len(cpus)),
         names.EXAMPLES: str(place.program_folder),
+        **_peers("worker", index, place),
     }
     if slot.gpu_uuid is not None:
         environment["CUDA_VISIBLE_DEVICES"] = slot.gpu_uuid
@@ -113,6 +118,7 @@ def build_server(
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
         names.EXAMPLES: str(place.program_folder),
+        **_peers("server", index, place),
     }
     template = job.spec.parameter_servers.template
     if template is None:
@@ -132,6 +138,12 @@ def build_sidecar(
         names.HTTP_PORT: "0",
     }
     return ProcessSpec((sys.executable, "-m", SIDECAR_MODULE), environment)
+
+
+def _peers(role: Literal["worker", "server"], index: int, place: JobPlace) -> dict[str, str]:
+    return peer_environment(
+        role=role, index=index, workers=place.worker_addresses, servers=place.server_addresses
+    )
 
 
 def _from_container(container: Container, base: Mapping[str, str]) -> ProcessSpec:

@@ -231,14 +231,17 @@ class LocalRunner:
         sockets = host.temporary_folder
         store = sockets / "node"
         store.mkdir(exist_ok=True)
-        address = link.server_address if link else "127.0.0.1"
-        ports = find_free_ports(job.spec.parameter_servers.replicas)
+        worker_host = link.worker_address if link else "127.0.0.1"
+        server_host = link.server_address if link else "127.0.0.1"
+        workers, servers = job.spec.workers.least, job.spec.parameter_servers.replicas
+        ports = find_free_ports(workers + servers)
         place = JobPlace(
             folder=folder,
             sockets=sockets,
             program_folder=run_job.program_folder,
             store=store,
-            server_addresses=tuple(f"{address}:{port}" for port in ports),
+            worker_addresses=tuple(f"{worker_host}:{port}" for port in ports[:workers]),
+            server_addresses=tuple(f"{server_host}:{port}" for port in ports[workers:]),
             transfer_cpus=self.options.machine.transfer_cpus,
         )
         return JobRuntime(
