@@ -11,10 +11,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from harmony_api.field_errors import FieldPath, explain, path_text
 from harmony_api.job import API_VERSION, KIND, HarmonyJob
 from harmony_cli import yaml_document
-from harmony_cli.field_errors import explain
-from harmony_cli.yaml_document import Document, Fault, FieldPath
+from harmony_cli.yaml_document import Document, Fault
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,6 @@ def load_manifests(files: Sequence[Path]) -> list[Manifest]:
     if problems:
         raise ManifestError(problems)
     return manifests
-
-
-def path_text(path: FieldPath) -> str:
-    """Return a field's path as users write it."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
 
 
 def _documents(file: Path, problems: list[Problem]) -> list[Document]:

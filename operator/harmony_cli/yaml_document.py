@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
-FieldPath = tuple[str | int, ...]
-"""Keys and list indices from the document's root to a value."""
+from harmony_api.field_errors import FieldPath
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from harmony_api.field_errors import FieldPath
 from harmony_api.job import SERVER_CONTAINER, WORKER_CONTAINER, HarmonyJob
 from harmony_api.pod_template import PodTemplate
 from harmony_cli.local.process_specs import (
@@ -15,7 +16,6 @@ from harmony_cli.local.process_specs import (
 )
 from harmony_cli.local.slots import Machine
 from harmony_cli.manifest import Manifest, Problem
-from harmony_cli.yaml_document import FieldPath
 
 
 def problems(manifests: Sequence[Manifest], machine: Machine) -> list[Problem]:

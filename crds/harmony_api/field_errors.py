@@ -12,7 +12,8 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from harmony_cli.yaml_document import FieldPath
+FieldPath = tuple[str | int, ...]
+"""Keys and list indices from the document's root to a value."""
 
 _TYPE_WORDS = {
     "string_type": "must be a text",
@@ -34,6 +35,14 @@ _PATTERN_WORDS = {
         "must be lower-case letters, digits, '-' and '.', and begin and end with a letter or digit"
     ),
 }
+
+
+def path_text(path: FieldPath) -> str:
+    """Return a field's path as users write it."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
 
 
 def explain(model: type[BaseModel], error: ValidationError) -> Iterator[tuple[FieldPath, str]]:
