@@ -1,0 +1,94 @@
+"""One kube-apiserver, which tests may stop, kill and start again at the same address."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from cluster import binaries
+from cluster.processes import Process
+from cluster.waiting import until
+
+READY_SECONDS = 60.0
+# It would wait a minute for the watches of its clients to end.
+GRACE_SECONDS = 2.0
+
+
+class ApiServer:
+    """A kube-apiserver and an administrator's way to it.
+
+    `url`, `certificate_authority` (a PEM file) and `token` are what a client needs; `kubeconfig`
+    holds all three.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        url: str,
+        kubeconfig: Path,
+        certificate_authority: Path,
+        token: str,
+    ) -> None:
+        self.url = url
+        self.kubeconfig = kubeconfig
+        self.certificate_authority = certificate_authority
+        self.token = token
+        self._command = command
+        self._log = log
+        self._process: Process | None = None
+
+    def start(self) -> None:
+        """Start it unless it runs, and wait until it is ready."""
+        if self._process is None or not self._process.alive:
+            self._process = Process("kube-apiserver", self._command, self._log)
+        process = self._process
+        until(
+            lambda: self.ready() or not process.alive,
+            seconds=READY_SECONDS,
+            what="the API server is ready",
+            details=process.log_tail,
+        )
+        if not process.alive:
+            raise RuntimeError(f"the API server ended\n{process.log_tail()}")
+
+    def stop(self) -> None:
+        """Ask it to end, and wait until it has."""
+        if self._process is not None:
+            self._process.stop(GRACE_SECONDS)
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+
+    def ready(self) -> bool:
+        """Whether it answers that it is ready."""
+        try:
+            self.kubectl("get", "--raw", "/readyz")
+        except subprocess.CalledProcessError:
+            return False
+        return True
+
+    def kubectl(self, *arguments: str, input: str | None = None) -> str:  # noqa: A002
+        """Run kubectl as an administrator and return what it printed.
+
+        Raises `subprocess.CalledProcessError` with kubectl's own words as a note.
+        """
+        return kubectl(self.kubeconfig, *arguments, input=input)
+
+
+def kubectl(kubeconfig: Path, *arguments: str, input: str | None = None) -> str:  # noqa: A002
+    """Run kubectl with `kubeconfig` and return what it printed; see `ApiServer.kubectl`."""
+    done = subprocess.run(
+        [binaries.path("kubectl"), "--kubeconfig", kubeconfig, *arguments],
+        input=input,
+        capture_output=True,
+        text=True,
+    )
+    try:
+        done.check_returncode()
+    except subprocess.CalledProcessError as error:
+        error.add_note(done.stderr)
+        raise
+    return done.stdout
