@@ -18,6 +18,12 @@ _REQUIRED = (environment.SOCKET, environment.JOB, environment.NODE_STORE, enviro
 def main() -> int:
     """Serve until SIGTERM or SIGINT; return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    stopping = threading.Event()
+    # From the start: the first process of a container is deaf to signals that it does not handle.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    # The sidecars of a node are different users of one group, and share files and sockets.
+    os.umask(0o007)
     missing = [name for name in _REQUIRED if not os.environ.get(name)]
     if missing:
         print(f"harmony_sidecar: not set: {', '.join(missing)}", file=sys.stderr)
@@ -41,9 +47,6 @@ def main() -> int:
     except (OSError, ValueError) as error:
         print(f"harmony_sidecar: {error}", file=sys.stderr)
         return 1
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
     # The permit threads must get the interpreter soon, whatever an HTTP answer is busy with.
     sys.setswitchinterval(0.0001)
     gc.collect()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from harmony_api.net_board import BOARD_BYTES
+from harmony_api.pod_layout import ELECTION_FOLDER
 from harmony_api.unix_address import socket_address
 from harmony_api.worker_protocol import Epoch
 from harmony_sidecar.node_pages import ElectionPage, HoldersPage, open_page_file
@@ -41,7 +42,7 @@ class ElectionFolder:
 
     def __init__(self, node_store: Path) -> None:
         """Create what is missing; raises OSError when the store cannot be written."""
-        self._folder = node_store / "election"
+        self._folder = node_store / ELECTION_FOLDER
         self._folder.mkdir(parents=True, exist_ok=True)
         self.page = ElectionPage(self._folder / "arbiter")
         self.board_descriptor = open_page_file(self._folder / "net-board", BOARD_BYTES)

@@ -6,6 +6,7 @@ renders outside it.
 
 import http
 import os
+import socket
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,6 +25,7 @@ class SidecarHttpServer(ThreadingHTTPServer):
 
     def __init__(self, sidecar: Sidecar, host: str, port: int) -> None:
         self.sidecar = sidecar
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
 
     def publish_port(self, socket_path: Path) -> None:

@@ -68,6 +68,9 @@ class Sidecar:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with socket_address(socket_path) as address:
             self._listener.bind(address)
+        # The worker is another user. Who may reach it is the folder's business: in a pod nobody
+        # else sees it.
+        socket_path.chmod(0o666)
         self._listener.listen(16)
 
     def start(self) -> None:

@@ -53,11 +53,15 @@ class SidecarProcess:
     def log_path(self) -> Path:
         return self.folder / f"sidecar-{self.job}-{self.worker}.log"
 
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "harmony_sidecar"]
+
     def start(self) -> "SidecarProcess":
         self.port_path.unlink(missing_ok=True)
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "harmony_sidecar"],
+                self.command,
                 env=self.environment,
                 stdout=log,
                 stderr=log,
