@@ -6,7 +6,7 @@ is a function of these values, so it can be tried with no cluster. A field that 
 Times are seconds since the epoch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -212,6 +212,8 @@ class ClusterState:
     nodes: Mapping[str, ObservedNode] = field(default_factory=dict)
     claims: Mapping[ObjectKey, ObservedClaim] = field(default_factory=dict)
     reservations: Mapping[ObjectKey, ObservedReservation] = field(default_factory=dict)
+    services: Collection[ObjectKey] = frozenset()
+    """Services that carry Harmony's role label: those of jobs."""
     devices: tuple[ObservedDevice, ...] = ()
     priorities: Mapping[str, int] = field(default_factory=dict)
     """Value of each PriorityClass."""

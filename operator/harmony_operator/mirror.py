@@ -1,0 +1,354 @@
+"""The cluster as the operator knows it: what the watches brought, and its own writes.
+
+A watch lags behind a write, and a decision on a view from before the operator's own last write
+would be taken twice. So the answer of every write goes into the mirror at once, and news of an
+object count only if its resource version is higher than the known one (versions are numbers
+that grow, which clients may rely on since Kubernetes 1.35). What was deleted stays deleted
+although older news of it may still arrive: a uid is never used again.
+
+A change that no decision can see, such as another heartbeat of a node, is no change: nobody
+is told.
+"""
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from harmony_operator import parsing
+from harmony_operator.observed import (
+    ClusterState,
+    LiveWorker,
+    ObjectKey,
+    ObservedClaim,
+    ObservedDevice,
+    ObservedGroup,
+    ObservedJob,
+    ObservedNode,
+    ObservedPod,
+    ObservedReservation,
+)
+from harmony_operator.parsing import Raw
+
+MirroredKind = Literal[
+    "HarmonyJob",
+    "HarmonyGroup",
+    "Pod",
+    "Service",
+    "Node",
+    "ResourceClaim",
+    "ResourceSlice",
+    "PriorityClass",
+]
+
+_DELETED_UIDS_KEPT: Final = 10_000
+"""Older news than this many deletions ago are not expected any more."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A ResourceSlice: the devices that it adds to a generation of its pool."""
+
+    pool: str
+    generation: int
+    devices: tuple[ObservedDevice, ...]
+
+
+@dataclass(frozen=True)
+class Priority:
+    """A PriorityClass."""
+
+    value: int
+    is_default: bool
+
+
+Observed = (
+    ObservedJob
+    | ObservedGroup
+    | ObservedPod
+    | ObservedReservation
+    | ObservedNode
+    | ObservedClaim
+    | ObjectKey
+    | Slice
+    | Priority
+)
+"""One mirrored object; of a Service only its key matters."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """An object that is new, different or gone."""
+
+    kind: MirroredKind
+    key: ObjectKey
+    before: Observed | None
+    after: Observed | None
+
+
+@dataclass
+class _Known:
+    uid: str
+    version: int
+    observed: Observed | None
+    """None where the object cannot be understood, or is not Harmony's."""
+
+
+class Mirror:
+    """All that is known, with the look-ups that decisions about one job need.
+
+    Used by one event loop only; `state` and `job_state` hand out views that are valid until
+    it runs other tasks.
+    """
+
+    def __init__(self, tell: Callable[[Change], None]) -> None:
+        """`tell` hears of every change, after it is in the mirror."""
+        self._tell = tell
+        self._known: dict[MirroredKind, dict[ObjectKey, _Known]] = defaultdict(dict)
+        self._deleted: OrderedDict[str, None] = OrderedDict()
+        self.jobs: dict[ObjectKey, ObservedJob] = {}
+        self.groups: dict[ObjectKey, ObservedGroup] = {}
+        self.pods: dict[ObjectKey, ObservedPod] = {}
+        self.reservations: dict[ObjectKey, ObservedReservation] = {}
+        self.nodes: dict[str, ObservedNode] = {}
+        self.claims: dict[ObjectKey, ObservedClaim] = {}
+        self.services: set[ObjectKey] = set()
+        self.live: dict[ObjectKey, dict[int, LiveWorker]] = {}
+        """What sidecars answered, by job and worker; written by whoever asks them."""
+        self._slices: dict[ObjectKey, Slice] = {}
+        self._priorities: dict[str, Priority] = {}
+        self._devices: tuple[ObservedDevice, ...] | None = ()
+        self._pods_of: dict[ObjectKey, set[ObjectKey]] = defaultdict(set)
+        self._groups_of: dict[ObjectKey, set[ObjectKey]] = defaultdict(set)
+        self._bound_of: dict[ObjectKey, set[ObjectKey]] = defaultdict(set)
+        """Keys of claims and reservations by group."""
+
+    def observe(self, kind: MirroredKind, raw: Raw) -> None:
+        """Take an object as a watch, a list or the answer to a write shows it."""
+        metadata = raw["metadata"]
+        key, uid = parsing.key_of(raw), metadata.get("uid", "")
+        version = int(metadata.get("resourceVersion") or 0)
+        known = self._known[kind].get(key)
+        if uid in self._deleted or (known and known.version >= version):
+            return
+        observed = _parse(kind, raw)
+        self._known[kind][key] = _Known(uid, version, observed)
+        self._replace(kind, key, known.observed if known else None, observed)
+
+    def forget(self, kind: MirroredKind, key: ObjectKey, uid: str) -> None:
+        """Take note that the object with this uid is gone."""
+        self._deleted[uid] = None
+        if len(self._deleted) > _DELETED_UIDS_KEPT:
+            self._deleted.popitem(last=False)
+        known = self._known[kind].get(key)
+        if known is not None and known.uid == uid:
+            del self._known[kind][key]
+            self._replace(kind, key, known.observed, None)
+
+    def known(self, kind: MirroredKind) -> Mapping[ObjectKey, tuple[str, int]]:
+        """Return uid and resource version of each object of a kind, understood or not."""
+        return {key: (one.uid, one.version) for key, one in self._known[kind].items()}
+
+    def knows(self, uid: str, kind: MirroredKind, key: ObjectKey) -> bool:
+        """Whether the object was seen, be it that it is gone already."""
+        known = self._known[kind].get(key)
+        return uid in self._deleted or (known is not None and known.uid == uid)
+
+    def state(self, now_seconds: float) -> ClusterState:
+        """Return all of it, as copies that stay as they are."""
+        return ClusterState(
+            now_seconds=now_seconds,
+            jobs=dict(self.jobs),
+            pods=dict(self.pods),
+            groups=dict(self.groups),
+            nodes=dict(self.nodes),
+            claims=dict(self.claims),
+            reservations=dict(self.reservations),
+            services=frozenset(self.services),
+            live={key: dict(workers) for key, workers in self.live.items()},
+            **self._shared(),
+        )
+
+    def job_state(self, key: ObjectKey, now_seconds: float) -> ClusterState:
+        """Return what concerns one job: it, its pods, its groups with their other members."""
+        pods = {one: self.pods[one] for one in self._pods_of.get(key, ())}
+        named = {ObjectKey(key.namespace, pod.group) for pod in pods.values() if pod.group}
+        group_keys = self._groups_of.get(key, set()) | named
+        groups = {one: self.groups[one] for one in group_keys if one in self.groups}
+        members = {key} | {member for group in groups.values() for member in members_of(group)}
+        bound = [one for group in groups for one in self._bound_of.get(group, ())]
+        return ClusterState(
+            now_seconds=now_seconds,
+            jobs={one: self.jobs[one] for one in members if one in self.jobs},
+            pods=pods,
+            groups=groups,
+            nodes=self.nodes,
+            claims={one: self.claims[one] for one in bound if one in self.claims},
+            reservations={
+                one: self.reservations[one] for one in bound if one in self.reservations
+            },
+            services=self.services,
+            live={one: self.live[one] for one in members if one in self.live},
+            **self._shared(),
+        )
+
+    def group_state(self, key: ObjectKey, now_seconds: float) -> ClusterState:
+        """Return what concerns one group: it, its members, their pods, what binds its slots."""
+        group = self.groups.get(key)
+        members = members_of(group) if group else ()
+        bound = self._bound_of.get(key, ())
+        return ClusterState(
+            now_seconds=now_seconds,
+            jobs={one: self.jobs[one] for one in members if one in self.jobs},
+            pods={one: self.pods[one] for job in members for one in self._pods_of.get(job, ())},
+            groups={key: group} if group else {},
+            nodes=self.nodes,
+            claims={one: self.claims[one] for one in bound if one in self.claims},
+            reservations={
+                one: self.reservations[one] for one in bound if one in self.reservations
+            },
+            live={one: self.live[one] for one in members if one in self.live},
+            **self._shared(),
+        )
+
+    def pods_of(self, key: ObjectKey) -> Iterable[ObservedPod]:
+        """Return the pods of a job."""
+        return [self.pods[one] for one in self._pods_of.get(key, ())]
+
+    def _shared(self) -> dict[str, Any]:
+        return {
+            "devices": self._all_devices(),
+            "priorities": {name: one.value for name, one in self._priorities.items()},
+            "default_priority": max(
+                (one.value for one in self._priorities.values() if one.is_default), default=0
+            ),
+        }
+
+    def _all_devices(self) -> tuple[ObservedDevice, ...]:
+        """Return the devices of each pool's newest generation."""
+        if self._devices is None:
+            newest: dict[str, int] = {}
+            for one in self._slices.values():
+                newest[one.pool] = max(one.generation, newest.get(one.pool, 0))
+            self._devices = tuple(
+                device
+                for _, one in sorted(self._slices.items())
+                if one.generation == newest[one.pool]
+                for device in one.devices
+            )
+        return self._devices
+
+    def _replace(
+        self,
+        kind: MirroredKind,
+        key: ObjectKey,
+        before: Observed | None,
+        after: Observed | None,
+    ) -> None:
+        if before == after:
+            return
+        if before is not None:
+            self._remove(key, before)
+        if after is not None:
+            self._add(key, after)
+        self._tell(Change(kind, key, before, after))
+
+    def _add(self, key: ObjectKey, observed: Observed) -> None:
+        match observed:
+            case ObservedJob():
+                self.jobs[key] = observed
+            case ObservedGroup():
+                self.groups[key] = observed
+                for job in members_of(observed):
+                    self._groups_of[job].add(key)
+            case ObservedPod():
+                self.pods[key] = observed
+                self._pods_of[job_of(observed)].add(key)
+            case ObservedReservation():
+                self.reservations[key] = observed
+                self._bound_of[group_of(observed)].add(key)
+            case ObservedClaim():
+                self.claims[key] = observed
+                if observed.group:
+                    self._bound_of[group_of(observed)].add(key)
+            case ObservedNode():
+                self.nodes[key.name] = observed
+            case Slice():
+                self._slices[key] = observed
+                self._devices = None
+            case Priority():
+                self._priorities[key.name] = observed
+            case ObjectKey():
+                self.services.add(key)
+
+    def _remove(self, key: ObjectKey, observed: Observed) -> None:
+        match observed:
+            case ObservedJob():
+                del self.jobs[key]
+            case ObservedGroup():
+                del self.groups[key]
+                for job in members_of(observed):
+                    _discard(self._groups_of, job, key)
+            case ObservedPod():
+                del self.pods[key]
+                _discard(self._pods_of, job_of(observed), key)
+            case ObservedReservation():
+                del self.reservations[key]
+                _discard(self._bound_of, group_of(observed), key)
+            case ObservedClaim():
+                del self.claims[key]
+                _discard(self._bound_of, group_of(observed), key)
+            case ObservedNode():
+                del self.nodes[key.name]
+            case Slice():
+                del self._slices[key]
+                self._devices = None
+            case Priority():
+                del self._priorities[key.name]
+            case ObjectKey():
+                self.services.discard(key)
+
+
+def job_of(pod: ObservedPod) -> ObjectKey:
+    """Return the key of the pod's job."""
+    return ObjectKey(pod.key.namespace, pod.job)
+
+
+def group_of(bound: ObservedClaim | ObservedReservation) -> ObjectKey:
+    """Return the key of the group for which a claim or a reservation was made."""
+    return ObjectKey(bound.key.namespace, bound.group)
+
+
+def members_of(group: ObservedGroup) -> tuple[ObjectKey, ...]:
+    """Return the keys of the group's jobs."""
+    return tuple(ObjectKey(member.namespace, member.job) for member in group.spec.members)
+
+
+def _discard(
+    index: dict[ObjectKey, set[ObjectKey]], at: ObjectKey, key: ObjectKey
+) -> None:
+    keys = index.get(at)
+    if keys is not None:
+        keys.discard(key)
+        if not keys:
+            del index[at]
+
+
+def _parse(kind: MirroredKind, raw: Raw) -> Observed | None:
+    match kind:
+        case "HarmonyJob":
+            return parsing.parse_job(raw)
+        case "HarmonyGroup":
+            return parsing.parse_group(raw)
+        case "Pod":
+            return parsing.parse_pod(raw) or parsing.parse_reservation(raw)
+        case "Service":
+            return parsing.key_of(raw)
+        case "Node":
+            return parsing.parse_node(raw)
+        case "ResourceClaim":
+            return parsing.parse_claim(raw)
+        case "ResourceSlice":
+            return Slice(*parsing.parse_slice(raw))
+        case "PriorityClass":
+            return Priority(raw.get("value") or 0, bool(raw.get("globalDefault")))
