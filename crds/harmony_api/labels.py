@@ -32,6 +32,9 @@ SLOT: Final = "harmony.dev/slot"
 NODE_PLAN: Final = "harmony.dev/node-plan"
 """Annotation: the NodePlan of a worker pod as JSON; a downward-API file shows it."""
 
+STOP_TIME: Final = "harmony.dev/stop-time"
+"""Annotation: when a worker pod was told to stop; it is deleted if it does not in time."""
+
 DEVICES: Final = "harmony.dev/devices"
 """Annotation: UUIDs, separated by commas, that a reservation pod reports for its slot."""
 

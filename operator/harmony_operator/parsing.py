@@ -127,6 +127,7 @@ def parse_pod(raw: Raw) -> ObservedPod | None:
         created_seconds=seconds(metadata.get("creationTimestamp")) or 0.0,
         started_seconds=_started_seconds(main),
         deleting_since_seconds=seconds(metadata.get("deletionTimestamp")),
+        stop_asked_seconds=seconds(annotations.get(labels.STOP_TIME)),
         termination=_termination(main),
         waiting_reason=waiting_reason,
         waiting_message=waiting_message,

@@ -1,0 +1,124 @@
+"""Everything that a decision about one job may rest on, cut out of what is seen of the cluster.
+
+A JobView is small and complete: reconcile is a function of it and of the settings alone, so a
+test can write down any situation that a cluster gets into.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harmony_api.harmony_group import GroupMember
+from harmony_api.profile import JobProfile
+from harmony_operator.builders.names import member_name
+from harmony_operator.gpu_binding import BindingProblem, GpuBinding, SlotBinding
+from harmony_operator.observed import (
+    ApiProblem,
+    ClusterState,
+    LiveWorker,
+    ObjectKey,
+    ObservedGroup,
+    ObservedJob,
+    ObservedPod,
+)
+from harmony_operator.plan_memory import PlanMemory
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobView:
+    """One job and what concerns it."""
+
+    job: ObservedJob
+    now_seconds: float
+    pods: tuple[ObservedPod, ...] = ()
+    """Its workers and servers, also those that are ending; oldest first."""
+    foreign_pod_names: frozenset[str] = frozenset()
+    """Pods of an earlier job of the same name, which hold their names until they are gone."""
+    service_exists: bool = False
+    group: ObservedGroup | None = None
+    """The one that lists it as a member."""
+    bindings: tuple[SlotBinding | BindingProblem | None, ...] = ()
+    """The slot of each worker by index; None while its devices are not known."""
+    waiting: str | None = None
+    """Why the last plan gave it no slots; None: no plan has looked at it."""
+    never_fits: bool = False
+    """No slot of the cluster could hold it even if all were free."""
+    preempted_by: str | None = None
+    """`namespace/name` of the job that took its slots."""
+    separated_from: frozenset[str] = frozenset()
+    """Uids of jobs that the planner keeps it apart from."""
+    unreachable_nodes: frozenset[str] = frozenset()
+    """Nodes of its pods that do not answer or are gone."""
+    priority_class_exists: bool = True
+    claim_access_modes: frozenset[str] | None = None
+    """Of its checkpoint's volume claim; None: it has none, or the claim is not seen."""
+    live: Mapping[int, LiveWorker] = field(default_factory=dict)
+    profiles: Mapping[str, JobProfile] = field(default_factory=dict)
+    """Of the group's members, by `namespace/name`; see builders.names.member_name."""
+    problem: ApiProblem | None = None
+    """A write of the last pass that the API server refused."""
+
+
+def view_of(
+    key: ObjectKey, state: ClusterState, binding: GpuBinding, memory: PlanMemory
+) -> JobView | None:
+    """Return what concerns one job; None where there is no job of this name."""
+    job = state.jobs.get(key)
+    if job is None:
+        return None
+    carrying = state.pods_by_job.get(key, ())
+    pods = tuple(pod for pod in carrying if pod.job_uid == job.uid)
+    group = state.group_by_member.get((key, job.uid))
+    spec = job.job.spec if job.job else None
+    priority_class = spec and spec.priority_class_name
+    claim = spec and spec.checkpoint and spec.checkpoint.volume_claim_name
+    return JobView(
+        job=job,
+        now_seconds=state.now_seconds,
+        pods=pods,
+        foreign_pod_names=frozenset(pod.key.name for pod in carrying if pod.job_uid != job.uid),
+        service_exists=key in state.services,
+        group=group,
+        bindings=_bindings(job, group, state, binding),
+        waiting=memory.waiting.get(key),
+        never_fits=key in memory.never_fitting,
+        preempted_by=memory.preempted_by.get(key),
+        separated_from=memory.separated_from.get(key, frozenset()),
+        unreachable_nodes=frozenset(pod.node for pod in pods if pod.node) - _answering(state),
+        priority_class_exists=not priority_class or priority_class in state.priorities,
+        claim_access_modes=state.volume_claims.get(ObjectKey(key.namespace, claim or "")),
+        live=state.live.get(key, {}),
+        profiles=_member_profiles(group, state),
+        problem=state.problems.get(key),
+    )
+
+
+def _bindings(
+    job: ObservedJob, group: ObservedGroup | None, state: ClusterState, binding: GpuBinding
+) -> tuple[SlotBinding | BindingProblem | None, ...]:
+    member = None if group is None else member_of(group, job)
+    if group is None or member is None:
+        return ()
+    return tuple(binding.bind(group, slot, state) for slot in member.slot_indices)
+
+
+def member_of(group: ObservedGroup, job: ObservedJob) -> GroupMember | None:
+    """Return the job's place in the group."""
+    return next((one for one in group.spec.members if one.job_uid == job.uid), None)
+
+
+def _answering(state: ClusterState) -> frozenset[str]:
+    return frozenset(node.name for node in state.nodes.values() if node.ready)
+
+
+def _member_profiles(group: ObservedGroup | None, state: ClusterState) -> dict[str, JobProfile]:
+    """Return what each member's status says of its cost on the slots' kind of device."""
+    if group is None:
+        return {}
+    kind = group.spec.slots[0].device_kind
+    return {
+        member_name(member.namespace, member.job): profile
+        for member in group.spec.members
+        if (job := state.jobs.get(ObjectKey(member.namespace, member.job)))
+        for profile in job.status.profiles
+        if profile.device_kind == kind
+    }
