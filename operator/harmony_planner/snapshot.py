@@ -23,7 +23,11 @@ class Job:
 
     name: str
     submitted: int
-    """Place in the queue; smaller is earlier."""
+    """Place in the queue among jobs of its priority; smaller is earlier."""
+    priority: int = 0
+    """The highest is first in the queue, and takes the place of lower ones where none is free."""
+    namespace: str = ""
+    """Jobs share within one only; empty for all where that does not matter."""
     workers: int = 1
     gpus_per_worker: int = 0
     policy: Policy = "Shared"
@@ -50,6 +54,8 @@ class Slot:
     gpus: int = 0
     memory_bytes: int | None = None
     """Device memory; None: not limited."""
+    closed: str | None = None
+    """Why nobody may come here who is not here yet, in words; None: it is open."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +140,10 @@ class Waiting:
 
     job: str
     reason: str
+    never_fits: bool = False
+    """The slots could not hold it even if it had all of them."""
+    preempted_by: str | None = None
+    """The job of higher priority that takes its place in this plan."""
 
 
 @dataclass(frozen=True, kw_only=True)

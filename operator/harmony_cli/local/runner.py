@@ -15,7 +15,6 @@ from pathlib import Path
 from types import FrameType
 
 from harmony_api.profile import JobProfile
-from harmony_cli.local.group_speed import Count, GroupSpeeds
 from harmony_cli.local.job_runtime import JobRuntime
 from harmony_cli.local.link import Link, shaped_link
 from harmony_cli.local.placement import Permits, Seat, decide, record_plan, seats
@@ -25,6 +24,7 @@ from harmony_cli.local.processes import ProcessHost, find_free_ports
 from harmony_cli.local.run_folder import RunJob
 from harmony_cli.local.slots import Machine
 from harmony_cli.run_record import EventRecord, JobRecord, Mode, RunRecord, SlotRecord
+from harmony_planner.group_speed import Count, GroupSpeeds
 from harmony_planner.snapshot import Network
 
 PASS_SECONDS = 0.05

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harmony_cli.local.group_speed import Count, GroupSpeeds
+from harmony_planner.group_speed import Count, GroupSpeeds
 from harmony_planner.snapshot import Group, Member, Plan, Prediction
 
 
