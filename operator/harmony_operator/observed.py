@@ -8,7 +8,6 @@ Times are seconds since the epoch.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal, NamedTuple
 
 from harmony_api.harmony_group import HarmonyGroupSpec, HarmonyGroupStatus
@@ -207,7 +206,7 @@ class ApiProblem:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterState:
-    """Everything that is seen at one moment."""
+    """Everything that is seen at one moment, or the part of it that concerns one object."""
 
     now_seconds: float
     jobs: Mapping[ObjectKey, ObservedJob] = field(default_factory=dict)
@@ -224,30 +223,7 @@ class ClusterState:
     default_priority: int = 0
     live: Mapping[ObjectKey, Mapping[int, LiveWorker]] = field(default_factory=dict)
     """By job and worker index."""
-    services: frozenset[ObjectKey] = frozenset()
-    """Services that carry Harmony's job label; each has its job's name."""
     volume_claims: Mapping[ObjectKey, frozenset[str]] = field(default_factory=dict)
     """Access modes of PersistentVolumeClaims that jobs name for their checkpoints."""
     problems: Mapping[ObjectKey, ApiProblem] = field(default_factory=dict)
     """By job: a write of the last pass over it that the API server refused."""
-
-    @cached_property
-    def pods_by_job(self) -> Mapping[ObjectKey, tuple[ObservedPod, ...]]:
-        """The pods that carry each job's name, oldest first."""
-        found: dict[ObjectKey, list[ObservedPod]] = {}
-        for pod in self.pods.values():
-            found.setdefault(ObjectKey(pod.key.namespace, pod.job), []).append(pod)
-        return {
-            job: tuple(sorted(pods, key=lambda pod: (pod.created_seconds, pod.key)))
-            for job, pods in found.items()
-        }
-
-    @cached_property
-    def group_by_member(self) -> Mapping[tuple[ObjectKey, str], ObservedGroup]:
-        """The group that lists each job, by the job's key and uid."""
-        return {
-            (ObjectKey(member.namespace, member.job), member.job_uid): group
-            for group in self.groups.values()
-            if not group.deleting
-            for member in group.spec.members
-        }

@@ -65,9 +65,14 @@ def view_of(
     job = state.jobs.get(key)
     if job is None:
         return None
-    carrying = state.pods_by_job.get(key, ())
+    carrying = sorted(
+        (pod for pod in state.pods.values() if (pod.key.namespace, pod.job) == key),
+        key=lambda pod: (pod.created_seconds, pod.key),
+    )
     pods = tuple(pod for pod in carrying if pod.job_uid == job.uid)
-    group = state.group_by_member.get((key, job.uid))
+    group = next(
+        (one for one in state.groups.values() if not one.deleting and member_of(one, job)), None
+    )
     spec = job.job.spec if job.job else None
     priority_class = spec and spec.priority_class_name
     claim = spec and spec.checkpoint and spec.checkpoint.volume_claim_name
