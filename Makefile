@@ -27,16 +27,21 @@ test: install ## Every test there is
 	$(BIN)/python -m pytest
 
 .PHONY: lint
-lint: install ## Format, lint, types and who may import whom
+lint: install ## Format, lint, types, who may import whom, generated files
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m harmony_crds --check
 
 .PHONY: format
 format: install ## Rewrite the code in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+.PHONY: crds
+crds: install ## Write the resource definitions and their reference from the models
+	$(BIN)/python -m harmony_crds
 
 .PHONY: bench
 bench: install ## Every benchmark, in full (root for the shaped link)

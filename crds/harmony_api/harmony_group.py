@@ -5,11 +5,12 @@ job is admitted exactly when some group lists it as a member. Its name says noth
 members, because a group outlives them.
 """
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from harmony_api.conditions import Condition
+from harmony_api.schema_rules import Rule, list_by, rules
 from harmony_api.status_model import StatusModel
 
 API_VERSION: Final = "harmony.dev/v1alpha1"
@@ -22,11 +23,20 @@ class GroupSlot(StatusModel):
     A slot with devices is bound by a claim or by a reservation pod, a CPU slot by neither.
     """
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            Rule(
+                holds="!(has(self.claimName) && has(self.reservationPod))",
+                message="a slot is bound by claimName or by reservationPod, not by both",
+            )
+        )
+    )
+
     name: str = Field(max_length=253, description="Names the slot within the cluster.")
     node: str = Field(max_length=253, description="The node that the slot is on.")
     gpus: int = Field(default=0, ge=0, le=64, description="0: a CPU slot.")
     device_kind: str = Field(default="cpu", max_length=253, description="Profiles are kept by it.")
-    devices: tuple[str, ...] = Field(
+    devices: tuple[Annotated[str, Field(max_length=253)], ...] = Field(
         default=(),
         max_length=64,
         description="Its devices, as driver/pool/device or UUID; empty until they are bound.",
@@ -45,7 +55,7 @@ class GroupMember(StatusModel):
     job: str = Field(max_length=63, description="Name of the job.")
     namespace: str = Field(max_length=63, description="The job's namespace.")
     job_uid: str = Field(max_length=36, description="The job's uid.")
-    slot_indices: tuple[int, ...] = Field(
+    slot_indices: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         max_length=1024, description="Index into the slots of each worker, by worker index."
     )
     order: int = Field(ge=0, description="Place in the cyclic order; the smallest goes first.")
@@ -61,16 +71,47 @@ class GroupMember(StatusModel):
 class HarmonyGroupSpec(StatusModel):
     """The plan of one group."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            Rule(
+                holds="self.generation >= oldSelf.generation",
+                message="the generation of a plan never goes down, or sidecars would ignore it",
+                field_path=".generation",
+            ),
+            Rule(
+                holds="!has(self.members) || self.members.all(member,"
+                " member.slotIndices.all(index, index < size(self.slots)))",
+                message="slotIndices are indices into slots",
+                field_path=".members",
+            ),
+        )
+    )
+
     generation: int = Field(ge=1, description="Counts the plans of this group; the highest wins.")
     network: Literal["HalfDuplex", "FullDuplex"] = Field(
         default="HalfDuplex", description="FullDuplex: PULL and PUSH do not share the link."
     )
     slots: tuple[GroupSlot, ...] = Field(
-        min_length=1, max_length=1024, description="What the members share."
+        min_length=1,
+        max_length=1024,
+        description="What the members share.",
+        json_schema_extra=list_by("name"),
     )
     members: tuple[GroupMember, ...] = Field(
-        default=(), max_length=64, description="Who shares it, in cyclic order."
+        default=(),
+        max_length=64,
+        description="Who shares it, in cyclic order.",
+        json_schema_extra=list_by("jobUid"),
     )
+
+
+class GroupColumns(StatusModel):
+    """What `kubectl get` prints: made of the other fields, for people only."""
+
+    members: str | None = Field(default=None, max_length=1024, description="Names of the jobs.")
+    slots: str | None = Field(default=None, max_length=64, description="As in 2 x 1 GPU.")
+    predicted: str | None = Field(default=None, max_length=32, description="As in 120ms.")
+    measured: str | None = Field(default=None, max_length=32, description="As in 125ms.")
 
 
 class HarmonyGroupStatus(StatusModel):
@@ -92,8 +133,12 @@ class HarmonyGroupStatus(StatusModel):
         default=None, ge=0, le=100, description="Share of the cycle in which the link is used."
     )
     conditions: tuple[Condition, ...] = Field(
-        default=(), max_length=16, description="Observations about the group."
+        default=(),
+        max_length=16,
+        description="Observations about the group.",
+        json_schema_extra=list_by("type"),
     )
+    columns: GroupColumns | None = Field(default=None, description="What `kubectl get` prints.")
 
 
 class GroupMetadata(StatusModel):

@@ -6,14 +6,16 @@ quantities but no floats. Rules over several fields are validators whose message
 change. An object from a cluster is accepted as it is: its `status` is not looked at.
 """
 
-from typing import Any, Final, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from harmony_api.pod_template import PodTemplate, TemplateMetadata
 from harmony_api.profile import JobProfile
 from harmony_api.quantity import ByteQuantity, parse_bytes
 from harmony_api.resource_model import Items, ResourceModel
+from harmony_api.schema_rules import Rule, immutable, rules
 
 API_VERSION: Final = "harmony.dev/v1alpha1"
 KIND: Final = "HarmonyJob"
@@ -24,6 +26,8 @@ LARGEST_REPLICAS: Final = 1024
 LONGEST_JOB_NAME: Final = 63 - len("-worker-1023")
 """A pod's name is made of its job's, and is a host name: at most 63 characters."""
 _LONGEST_SECONDS: Final = 10 * 366 * 86400
+_DAY: Final = 86_400_000
+"""A day in milliseconds, longer than any iteration."""
 _JOB_NAME: Final = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 _OBJECT_NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 
@@ -42,9 +46,12 @@ class Metadata(TemplateMetadata):
 class ParameterServers(ResourceModel):
     """The processes that hold parameters and optimizer state."""
 
+    model_config = ConfigDict(json_schema_extra=rules(immutable("replicas")))
+
     replicas: int = Field(default=1, ge=1, le=LARGEST_REPLICAS, description="How many servers.")
     template: PodTemplate | None = Field(
-        default=None, description="Their pods; absent: Harmony's own server."
+        default=None,
+        description="Their pods, with a container named server; absent: Harmony's own server.",
     )
 
     @field_validator("template")
@@ -56,13 +63,47 @@ class ParameterServers(ResourceModel):
 class Workers(ResourceModel):
     """The processes that compute gradients: a fixed number, or a range to choose from."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            Rule(
+                holds="has(self.minReplicas) == has(self.maxReplicas)",
+                message="minReplicas and maxReplicas go together: set both or neither",
+            ),
+            Rule(
+                holds="!(has(self.replicas) && has(self.minReplicas))",
+                message="set either replicas, or minReplicas and maxReplicas, not both",
+            ),
+            Rule(
+                holds="!has(self.minReplicas) || !has(self.maxReplicas)"
+                " || self.minReplicas <= self.maxReplicas",
+                message="minReplicas is above maxReplicas: lower minReplicas",
+            ),
+            immutable("replicas"),
+            immutable("minReplicas"),
+            immutable("maxReplicas"),
+            immutable("gpusPerWorker"),
+        )
+    )
+
     replicas: int | None = Field(
         default=None, ge=1, le=LARGEST_REPLICAS, description="How many workers; 1 where absent."
     )
-    min_replicas: int | None = Field(default=None, ge=1, le=LARGEST_REPLICAS)
-    max_replicas: int | None = Field(default=None, ge=1, le=LARGEST_REPLICAS)
-    gpus_per_worker: int = Field(default=0, ge=0, le=64, description="0: a CPU slot.")
-    template: PodTemplate
+    min_replicas: int | None = Field(
+        default=None,
+        ge=1,
+        le=LARGEST_REPLICAS,
+        description="The fewest workers with which it may start; goes with maxReplicas.",
+    )
+    max_replicas: int | None = Field(
+        default=None,
+        ge=1,
+        le=LARGEST_REPLICAS,
+        description="The most workers that it can use; goes with minReplicas.",
+    )
+    gpus_per_worker: int = Field(
+        default=0, ge=0, le=64, description="GPUs that each worker uses; 0: a CPU slot."
+    )
+    template: PodTemplate = Field(description="Their pods, with a container named worker.")
 
     @field_validator("template")
     @classmethod
@@ -95,10 +136,23 @@ class Workers(ResourceModel):
 class MemoryRange(ResourceModel):
     """How much memory a worker uses, and with how little it can still run."""
 
-    footprint: ByteQuantity = Field(max_length=32, description="What it uses when it is alone.")
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            Rule(
+                holds="!has(self.minimum)"
+                " || !isQuantity(string(self.minimum)) || !isQuantity(string(self.footprint))"
+                " || !quantity(string(self.minimum))"
+                ".isGreaterThan(quantity(string(self.footprint)))",
+                message_expression="'minimum (' + string(self.minimum)"
+                " + ') is above footprint (' + string(self.footprint)"
+                " + '): lower minimum or raise footprint'",
+            )
+        )
+    )
+
+    footprint: ByteQuantity = Field(description="What it uses when it is alone.")
     minimum: ByteQuantity | None = Field(
         default=None,
-        max_length=32,
         description="What it can be held to; below the footprint it is spilled or swapped.",
     )
 
@@ -125,31 +179,49 @@ class MemoryRange(ResourceModel):
 class NodeStore(ResourceModel):
     """The job's part of the node's store."""
 
-    capacity: ByteQuantity = Field(max_length=32, description="Room for spilled blocks.")
+    capacity: ByteQuantity = Field(description="Room for spilled blocks.")
 
 
 class Sharing(ResourceModel):
     """Under which conditions the job shares its slots with others."""
 
-    policy: Literal["Shared", "Exclusive"] = "Shared"
+    policy: Literal["Shared", "Exclusive"] = Field(
+        default="Shared", description="Exclusive: no other job uses its slots."
+    )
     max_slowdown_percent: int = Field(
         default=100,
         ge=0,
         le=10_000,
         description="100 x (seconds per iteration shared / alone - 1) that sharing may cost it.",
     )
-    device_memory: MemoryRange | None = None
-    host_memory: MemoryRange | None = None
-    store: NodeStore | None = None
+    device_memory: MemoryRange | None = Field(
+        default=None, description="Device memory of one worker."
+    )
+    host_memory: MemoryRange | None = Field(default=None, description="Host memory of one worker.")
+    store: NodeStore | None = Field(
+        default=None, description="Room in the store of each of its nodes."
+    )
 
 
 class ProfileHint(ResourceModel):
     """What an iteration costs, as the user expects it; measurement replaces it."""
 
-    compute_milliseconds: int = Field(ge=0, le=86_400_000)
-    pull_milliseconds: int = Field(ge=0, le=86_400_000)
-    push_milliseconds: int = Field(ge=0, le=86_400_000)
-    update_milliseconds: int = Field(default=0, ge=0, le=86_400_000)
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            Rule(
+                holds="self.computeMilliseconds + self.pullMilliseconds + self.pushMilliseconds"
+                " + self.updateMilliseconds > 0",
+                message="an iteration that takes no time: give milliseconds, or no profile",
+            )
+        )
+    )
+
+    compute_milliseconds: int = Field(ge=0, le=_DAY, description="Forward and backward pass.")
+    pull_milliseconds: int = Field(ge=0, le=_DAY, description="Parameters from the servers.")
+    push_milliseconds: int = Field(ge=0, le=_DAY, description="Gradients to the servers.")
+    update_milliseconds: int = Field(
+        default=0, ge=0, le=_DAY, description="The servers' update of the parameters."
+    )
 
     @model_validator(mode="after")
     def _takes_time(self) -> Self:
@@ -180,24 +252,46 @@ class Completion(ResourceModel):
 class ExitCodes(ResourceModel):
     """Matches a container's exit code."""
 
-    container_name: str | None = Field(default=None, max_length=63)
-    operator: Literal["In", "NotIn"]
-    values: Items[int] = Field(min_length=1, max_length=255)
+    container_name: str | None = Field(
+        default=None, max_length=63, description="The container; absent: the worker or server."
+    )
+    operator: Literal["In", "NotIn"] = Field(description="Whether the code is one of the values.")
+    values: Items[Annotated[int, Field(ge=0, le=255)]] = Field(
+        min_length=1, max_length=255, description="Exit codes."
+    )
 
 
 class PodCondition(ResourceModel):
     """Matches a condition of a pod."""
 
-    type: str = Field(min_length=1, max_length=316)
-    status: Literal["True", "False", "Unknown"] = "True"
+    type: str = Field(min_length=1, max_length=316, description="Such as DisruptionTarget.")
+    status: Literal["True", "False", "Unknown"] = Field(
+        default="True", description="The status that it must have."
+    )
 
 
 class FailureRule(ResourceModel):
     """What to do about one kind of failure."""
 
-    action: Literal["Fail", "Restart", "Ignore"]
-    on_exit_codes: ExitCodes | None = None
-    on_pod_conditions: Items[PodCondition] = Field(default=(), max_length=20)
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            Rule(
+                holds="has(self.onExitCodes)"
+                " != (has(self.onPodConditions) && size(self.onPodConditions) > 0)",
+                message="a rule matches either onExitCodes or onPodConditions: give one",
+            )
+        )
+    )
+
+    action: Literal["Fail", "Restart", "Ignore"] = Field(
+        description="Fail the job, restart and count it, or restart and do not count it."
+    )
+    on_exit_codes: ExitCodes | None = Field(
+        default=None, description="Matches the exit code of a container."
+    )
+    on_pod_conditions: Items[PodCondition] = Field(
+        default=(), max_length=20, description="Matches a pod that has any of these conditions."
+    )
 
     @model_validator(mode="after")
     def _one_thing_to_match(self) -> Self:
@@ -209,49 +303,157 @@ class FailureRule(ResourceModel):
 class FailurePolicy(ResourceModel):
     """How often a job may be restarted, and what is an exception; the first match decides."""
 
-    backoff_limit: int = Field(default=6, ge=0, le=1_000_000)
-    rules: Items[FailureRule] = Field(default=(), max_length=20)
+    backoff_limit: int = Field(
+        default=6, ge=0, le=1_000_000, description="Restarts after which the job has failed."
+    )
+    rules: Items[FailureRule] = Field(
+        default=(), max_length=20, description="Exceptions; the first that matches decides."
+    )
+
+
+class VolumeClaimTemplate(ResourceModel):
+    """A PersistentVolumeClaim to make for each server; kept as it is."""
+
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
+
+    metadata: TemplateMetadata = TemplateMetadata()
+    spec: dict[str, Any]
 
 
 class Checkpoint(ResourceModel):
     """Where and how often the job's state is written down."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            Rule(
+                holds="!(has(self.volumeClaimName) && has(self.volumeClaimTemplate))",
+                message="set either volumeClaimName or volumeClaimTemplate, not both",
+            )
+        )
+    )
+
     volume_claim_name: str | None = Field(
         default=None,
         max_length=253,
         pattern=_OBJECT_NAME,
-        description="A volume claim of the namespace; a local run uses its run folder.",
+        description="A volume claim of the namespace, which several servers must all be able to "
+        "write (ReadWriteMany); a local run uses its run folder.",
     )
-    interval_seconds: int = Field(default=600, ge=1, le=_LONGEST_SECONDS)
+    volume_claim_template: VolumeClaimTemplate | None = Field(
+        default=None, description="Or a volume claim for each server, made from this."
+    )
+    interval_seconds: int = Field(
+        default=600, ge=1, le=_LONGEST_SECONDS, description="Seconds between two snapshots."
+    )
+
+    @model_validator(mode="after")
+    def _one_volume(self) -> Self:
+        if self.volume_claim_name is not None and self.volume_claim_template is not None:
+            raise ValueError("set either volumeClaimName or volumeClaimTemplate, not both")
+        return self
+
+
+_TEMPLATE_STAYS: Final = (
+    "a template can be changed only while the job is suspended: "
+    "set suspend to true first, or delete the job and create it anew"
+)
 
 
 class HarmonyJobSpec(ResourceModel):
-    """What the user wants."""
+    """What the user wants.
+
+    What the servers and workers were started with stays; what only decides about them may
+    change at any time: suspend, priority, sharing, profile, failure policy, deadline.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            immutable("iterations"),
+            immutable("completion"),
+            immutable("checkpoint"),
+            Rule(
+                holds="oldSelf.suspend || self.workers.template == oldSelf.workers.template",
+                message=_TEMPLATE_STAYS,
+                field_path=".workers.template",
+            ),
+            Rule(
+                holds="oldSelf.suspend"
+                " || has(self.parameterServers.template) == has(oldSelf.parameterServers.template)"
+                " && (!has(self.parameterServers.template)"
+                " || self.parameterServers.template == oldSelf.parameterServers.template)",
+                message=_TEMPLATE_STAYS,
+                field_path=".parameterServers.template",
+            ),
+        )
+    )
 
     suspend: bool = Field(default=False, description="Stop at an iteration and free the slots.")
-    priority_class_name: str | None = Field(default=None, max_length=253, pattern=_OBJECT_NAME)
+    priority_class_name: str | None = Field(
+        default=None,
+        max_length=253,
+        pattern=_OBJECT_NAME,
+        description="A PriorityClass: who is admitted first, and who may take whose slots.",
+    )
     parameter_servers: ParameterServers = ParameterServers()
     workers: Workers
     sharing: Sharing = Sharing()
-    profile: ProfileHint | None = None
+    profile: ProfileHint | None = Field(
+        default=None, description="What an iteration costs, until it was measured."
+    )
     iterations: int | None = Field(
         default=None, ge=1, le=2**53, description="Total, for progress and remaining time."
     )
     completion: Completion = Completion()
     failure_policy: FailurePolicy = FailurePolicy()
-    active_deadline_seconds: int | None = Field(default=None, ge=1, le=_LONGEST_SECONDS)
-    ttl_seconds_after_finished: int | None = Field(default=None, ge=0, le=_LONGEST_SECONDS)
-    checkpoint: Checkpoint | None = None
+    active_deadline_seconds: int | None = Field(
+        default=None,
+        ge=1,
+        le=_LONGEST_SECONDS,
+        description="Seconds that it may run, after which it has failed; suspension not counted.",
+    )
+    ttl_seconds_after_finished: int | None = Field(
+        default=None,
+        ge=0,
+        le=_LONGEST_SECONDS,
+        description="Seconds after its end when it is deleted; absent: never.",
+    )
+    checkpoint: Checkpoint | None = Field(
+        default=None, description="Where its state is kept; absent: a lost server restarts it."
+    )
 
 
 class HarmonyJob(ResourceModel):
-    """One training job."""
+    """One training job: parameter servers and workers that share slots with other jobs."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            Rule(
+                holds=f"size(self.metadata.name) <= {LONGEST_JOB_NAME}",
+                message=f"metadata.name is longer than {LONGEST_JOB_NAME} characters, "
+                "so its pods would have no valid host name: shorten it",
+            ),
+            Rule(
+                holds=f"self.metadata.name.matches('{_JOB_NAME}')",
+                message="metadata.name must be lower-case letters, digits and '-', "
+                "begin with a letter and not end with '-', because it names a Service",
+            ),
+        )
+    )
 
     api_version: Literal["harmony.dev/v1alpha1"]
     kind: Literal["HarmonyJob"]
     metadata: Metadata
     spec: HarmonyJobSpec
     status: dict[str, Any] | None = Field(default=None, exclude=True)
+
+    @classmethod
+    def from_cluster(cls, manifest: Mapping[str, Any]) -> Self:
+        """Read an object of an API server, which has refused unknown fields already.
+
+        The definition may be newer than this code, so fields that it does not know are left
+        out, those of a pod template too. Raises pydantic.ValidationError.
+        """
+        return cls.model_validate(manifest, extra="ignore")
 
     @property
     def name(self) -> str:

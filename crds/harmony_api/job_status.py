@@ -5,12 +5,13 @@ whatever must survive its restart is here: the profile, restarts with the pod th
 last, partners that were too slow, and workers that have succeeded. Integers only.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from harmony_api.conditions import Condition, Time
 from harmony_api.profile import JobProfile
+from harmony_api.schema_rules import list_by
 from harmony_api.status_model import StatusModel
 
 JobState = Literal[
@@ -98,7 +99,10 @@ class HarmonyJobStatus(StatusModel):
         default=None, ge=0, description="The generation of the spec that was looked at."
     )
     conditions: tuple[Condition, ...] = Field(
-        default=(), max_length=16, description="The observations; one of each type."
+        default=(),
+        max_length=16,
+        description="The observations; one of each type.",
+        json_schema_extra=list_by("type"),
     )
     state: JobState | None = Field(default=None, description="The conditions in one word.")
     group: AssignedGroup | None = Field(default=None, description="Where it has its slots.")
@@ -110,8 +114,9 @@ class HarmonyJobStatus(StatusModel):
         default=(),
         max_length=16,
         description="Measured cost of an iteration, one per device kind.",
+        json_schema_extra=list_by("deviceKind"),
     )
-    separated_from: tuple[str, ...] = Field(
+    separated_from: tuple[Annotated[str, Field(max_length=36)], ...] = Field(
         default=(),
         max_length=256,
         description="Uids of jobs with which it was slower than one after the other.",
@@ -121,7 +126,7 @@ class HarmonyJobStatus(StatusModel):
         max_length=128,
         description="namespace/name of the job that took its slots; absent when it has slots.",
     )
-    succeeded_workers: tuple[int, ...] = Field(
+    succeeded_workers: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         default=(),
         max_length=1024,
         description="Indices of the workers that are done; they are never started again.",

@@ -149,7 +149,9 @@ class TemplateMetadata(ResourceModel):
 
 
 class PodTemplate(ResourceModel):
-    """A PodTemplateSpec."""
+    """A PodTemplateSpec of Kubernetes."""
+
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
 
     metadata: TemplateMetadata = TemplateMetadata()
     spec: PodSpec

@@ -15,16 +15,20 @@ class JobProfile(BaseModel):
         alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True
     )
 
-    device_kind: str = "cpu"
-    iterations: int = Field(default=0, ge=0)
-    """Iterations that the figures rest on; 0: a hint, not a measurement."""
-    compute_microseconds: int = Field(ge=0)
-    pull_microseconds: int = Field(ge=0)
-    push_microseconds: int = Field(ge=0)
-    update_microseconds: int = Field(default=0, ge=0)
-    """The servers' update, during which the job can neither compute nor transfer."""
-    pull_bytes: int = Field(default=0, ge=0)
-    push_bytes: int = Field(default=0, ge=0)
+    device_kind: str = Field(default="cpu", max_length=253, description="The kind of device.")
+    iterations: int = Field(
+        default=0, ge=0, description="Iterations that the figures rest on; 0: a hint."
+    )
+    compute_microseconds: int = Field(ge=0, description="COMP: forward and backward pass.")
+    pull_microseconds: int = Field(ge=0, description="PULL: parameters from the servers.")
+    push_microseconds: int = Field(ge=0, description="PUSH: gradients to the servers.")
+    update_microseconds: int = Field(
+        default=0,
+        ge=0,
+        description="The servers' update, in which the job can neither compute nor transfer.",
+    )
+    pull_bytes: int = Field(default=0, ge=0, description="Bytes of one PULL.")
+    push_bytes: int = Field(default=0, ge=0, description="Bytes of one PUSH.")
 
     @property
     def compute_seconds(self) -> float:

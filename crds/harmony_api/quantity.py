@@ -9,7 +9,9 @@ import re
 from fractions import Fraction
 from typing import Annotated, Final
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
+
+from harmony_api.schema_rules import Rule, rules
 
 _BINARY: Final = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", start=1)}
 _DECIMAL: Final = {letter: 1000**power for power, letter in enumerate("kMGTPE", start=1)}
@@ -23,8 +25,8 @@ _FORM: Final = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE](?P<exponent>[+-]?[0-9]{1,2}))?"
     r"(?P<unit>[A-Za-z]*)"
 )
-LARGEST_BYTES: Final = 2**63 - 1
-"""Kubernetes keeps quantities of bytes in an int64."""
+LARGEST_BYTES: Final = 2**63 - 2
+"""Kubernetes keeps quantities of bytes in an int64, whose largest value stands for any above."""
 
 
 class QuantityError(ValueError):
@@ -55,7 +57,7 @@ def parse_bytes(text: str) -> int:
     if text[-1] in _SMALL:
         raise QuantityError(f"{text!r} is less than it looks: 'm' is a thousandth; use 'M' or 'Mi'")
     if not 0 <= value <= LARGEST_BYTES:
-        raise QuantityError(f"{text!r} is outside 0 to 2^63-1 bytes")
+        raise QuantityError(f"{text!r} is outside 0 to 2^63-2 bytes")
     return math.ceil(value)
 
 
@@ -84,5 +86,28 @@ def _check_bytes(value: object) -> str:
 Quantity = Annotated[str, BeforeValidator(_check_quantity)]
 """A field that holds any quantity, kept as it was written."""
 
-ByteQuantity = Annotated[str, BeforeValidator(_check_bytes)]
+ByteQuantity = Annotated[
+    str,
+    BeforeValidator(_check_bytes),
+    Field(
+        max_length=32,
+        json_schema_extra={
+            "x-kubernetes-int-or-string": True,
+            **rules(
+                Rule(
+                    holds="type(self) == int || self.matches('^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)"
+                    "([KMGTPE]i|[kMGTPE]|[eE][+-]?[0-9]{1,2})?$')",
+                    message="is no quantity of memory: write a number and one of the units "
+                    "Ki, Mi, Gi, Ti, k, M, G or T, as in 6Gi",
+                ),
+                Rule(
+                    holds="!isQuantity(string(self))"
+                    " || !quantity(string(self)).isLessThan(quantity('0'))"
+                    " && quantity(string(self)).isLessThan(quantity('9223372036854775807'))",
+                    message="is outside 0 to 2^63-2 bytes",
+                ),
+            ),
+        },
+    ),
+]
 """A field that holds a quantity of memory or storage, kept as it was written."""

@@ -39,8 +39,8 @@ def test_bytes_are_read_as_kubernetes_reads_them(text: str, count: int) -> None:
         ("six", "as in '6Gi'"),
         ("", "as in '6Gi'"),
         ("6 Gi", "as in '6Gi'"),
-        ("-3", "outside 0 to 2^63-1"),
-        ("16E", "outside 0 to 2^63-1"),
+        ("-3", "outside 0 to 2^63-2"),
+        ("16E", "outside 0 to 2^63-2"),
     ],
 )
 def test_a_wrong_quantity_is_told_what_to_write(text: str, advice: str) -> None:
