@@ -1,67 +1,13 @@
-"""When to plan again, and what the planner is told of a local run.
-
-The planner is asked when a job joined or ended, when the running jobs have all been measured
-for the first time, and when a profile has moved by more than 10 %; not more often, so that
-plans do not flap.
-"""
+"""What the planner is told of a local run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from harmony_api.job import HarmonyJob
 from harmony_api.profile import JobProfile
 from harmony_cli.local.slots import Machine
 from harmony_planner.snapshot import CurrentGroup, Job, Network, Plan, Slot, Snapshot
 
-ITERATIONS_FOR_A_PROFILE = 8
-DRIFT = 0.10
-SECONDS_BETWEEN_DRIFT_PLANS = 5.0
 NODE = "local"
-
-
-@dataclass
-class PlanningMemory:
-    """What the last plan rested on."""
-
-    jobs: frozenset[str] = frozenset()
-    profiles: dict[str, JobProfile] = field(default_factory=dict)
-    planned_at: float = float("-inf")
-    decision: Plan = field(default_factory=Plan)
-
-
-def usable(profile: JobProfile | None) -> JobProfile | None:
-    """A profile that rests on enough iterations, otherwise None."""
-    if profile is None or profile.iterations < ITERATIONS_FOR_A_PROFILE:
-        return None
-    return profile
-
-
-def reason_to_plan(
-    memory: PlanningMemory,
-    active: frozenset[str],
-    running: frozenset[str],
-    profiles: Mapping[str, JobProfile],
-    now: float,
-) -> str | None:
-    """Say why to plan now, or None.
-
-    `active` jobs have not ended, `running` ones have a seat now, `profiles` are usable ones.
-    """
-    if joined := sorted(active - memory.jobs):
-        return f"{', '.join(joined)} joined"
-    if ended := sorted(memory.jobs - active):
-        return f"{', '.join(ended)} ended"
-    new = sorted((running & profiles.keys()) - memory.profiles.keys())
-    if new and running <= profiles.keys():
-        return f"{', '.join(new)} measured"
-    if now - memory.planned_at < SECONDS_BETWEEN_DRIFT_PLANS:
-        return None
-    for name in sorted(running & profiles.keys() & memory.profiles.keys()):
-        before, after = memory.profiles[name], profiles[name]
-        change = after.iteration_seconds / max(before.iteration_seconds, 1e-9) - 1
-        if abs(change) > DRIFT:
-            return f"an iteration of {name} takes {100 * change:+.0f} % of the time planned with"
-    return None
 
 
 def snapshot(

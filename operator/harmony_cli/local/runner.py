@@ -18,7 +18,7 @@ from harmony_api.profile import JobProfile
 from harmony_cli.local.job_runtime import JobRuntime
 from harmony_cli.local.link import Link, shaped_link
 from harmony_cli.local.placement import Permits, Seat, decide, record_plan, seats
-from harmony_cli.local.planning import PlanningMemory, reason_to_plan, snapshot, usable
+from harmony_cli.local.planning import snapshot
 from harmony_cli.local.process_specs import JobPlace
 from harmony_cli.local.processes import ProcessHost, find_free_ports
 from harmony_cli.local.run_folder import RunJob
@@ -26,6 +26,7 @@ from harmony_cli.local.slots import Machine
 from harmony_cli.run_record import EventRecord, JobRecord, Mode, RunRecord, SlotRecord
 from harmony_planner.group_speed import Count, GroupSpeeds
 from harmony_planner.snapshot import Network
+from harmony_planner.triggers import LastPlan, reason_to_plan, usable
 
 PASS_SECONDS = 0.05
 SCRAPE_SECONDS = 0.5
@@ -67,7 +68,7 @@ class LocalRunner:
         """`jobs` are in queue order; `before` is the record of the run that is resumed."""
         self.options = options
         self.jobs: list[JobRuntime] = []
-        self.memory = PlanningMemory()
+        self.last_plan = LastPlan()
         self.stopping = False
         self._run_jobs = list(jobs)
         self._view = view
@@ -178,11 +179,11 @@ class LocalRunner:
         if self.stopping or not names:
             return
         profiles = {name: profile for name, profile in self.profiles().items() if name in names}
-        if self.options.mode != "shared" and names == self.memory.jobs:
+        if self.options.mode != "shared" and names == self.last_plan.jobs:
             return
         running = frozenset(job.name for job in active if self._seats.get(job.name))
         counts = {job.name: Count(job.iterations, sum(job.restarts.values())) for job in active}
-        why = reason_to_plan(self.memory, names, running, profiles, now)
+        why = reason_to_plan(self.last_plan, names, running, profiles, now)
         for first, second in map(sorted, self._speeds.learn(counts, now)):
             self._separated[first] = self._separated.get(first, frozenset()) | {second}
             self._separated[second] = self._separated.get(second, frozenset()) | {first}
@@ -194,7 +195,7 @@ class LocalRunner:
             self.options.machine,
             profiles,
             self._separated,
-            self.memory.decision,
+            self.last_plan.decision,
             self._speeds.corrections,
             self.options.network,
         )
@@ -208,7 +209,7 @@ class LocalRunner:
             permits=self.record.permits,
             network=self.options.network,
         )
-        self.memory = PlanningMemory(names, profiles, now, decision)
+        self.last_plan = LastPlan(names, profiles, now, decision)
         self._speeds.begin(decision, counts, now)
         self.record.plans.append(
             record_plan(

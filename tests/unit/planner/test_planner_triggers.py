@@ -1,7 +1,7 @@
-"""The runner plans again when something changed that a plan rests on, and not more often."""
+"""Plans are made anew when something changed that a plan rests on, and not more often."""
 
 from harmony_api.profile import JobProfile
-from harmony_cli.local.planning import PlanningMemory, reason_to_plan, usable
+from harmony_planner.triggers import LastPlan, reason_to_plan, usable
 
 MEASURED = JobProfile(
     iterations=20, compute_microseconds=1000, pull_microseconds=500, push_microseconds=500
@@ -9,7 +9,7 @@ MEASURED = JobProfile(
 
 
 def reason(
-    memory: PlanningMemory,
+    last: LastPlan,
     *,
     active: set[str],
     running: set[str] | None = None,
@@ -17,7 +17,7 @@ def reason(
     now: float = 100.0,
 ) -> str | None:
     return reason_to_plan(
-        memory,
+        last,
         frozenset(active),
         frozenset(active if running is None else running),
         profiles or {},
@@ -35,41 +35,41 @@ def slower(profile: JobProfile, factor: float) -> JobProfile:
 
 
 def test_a_job_that_joins_is_a_reason() -> None:
-    assert reason(PlanningMemory(), active={"a"}) == "a joined"
+    assert reason(LastPlan(), active={"a"}) == "a joined"
 
 
 def test_a_job_that_ends_is_a_reason() -> None:
-    assert reason(PlanningMemory(jobs=frozenset("ab")), active={"a"}) == "b ended"
+    assert reason(LastPlan(jobs=frozenset("ab")), active={"a"}) == "b ended"
 
 
 def test_nothing_new_is_no_reason() -> None:
-    memory = PlanningMemory(jobs=frozenset("a"), profiles={"a": MEASURED}, planned_at=0)
-    assert reason(memory, active={"a"}, profiles={"a": MEASURED}) is None
+    last = LastPlan(jobs=frozenset("a"), profiles={"a": MEASURED}, planned_at=0)
+    assert reason(last, active={"a"}, profiles={"a": MEASURED}) is None
 
 
 def test_a_first_profile_counts_once_every_running_job_has_one() -> None:
-    memory = PlanningMemory(jobs=frozenset("ab"), planned_at=0)
-    assert reason(memory, active={"a", "b"}, profiles={"a": MEASURED}) is None
+    last = LastPlan(jobs=frozenset("ab"), planned_at=0)
+    assert reason(last, active={"a", "b"}, profiles={"a": MEASURED}) is None
     both = {"a": MEASURED, "b": MEASURED}
-    assert reason(memory, active={"a", "b"}, profiles=both) == "a, b measured"
+    assert reason(last, active={"a", "b"}, profiles=both) == "a, b measured"
 
 
 def test_a_waiting_job_holds_nobody_up() -> None:
-    memory = PlanningMemory(jobs=frozenset("ab"), planned_at=0)
-    found = reason(memory, active={"a", "b"}, running={"a"}, profiles={"a": MEASURED})
+    last = LastPlan(jobs=frozenset("ab"), planned_at=0)
+    found = reason(last, active={"a", "b"}, running={"a"}, profiles={"a": MEASURED})
     assert found == "a measured"
 
 
 def test_a_profile_that_moves_by_more_than_a_tenth_is_a_reason() -> None:
-    memory = PlanningMemory(jobs=frozenset("a"), profiles={"a": MEASURED}, planned_at=0)
-    assert reason(memory, active={"a"}, profiles={"a": slower(MEASURED, 1.08)}) is None
-    found = reason(memory, active={"a"}, profiles={"a": slower(MEASURED, 1.2)})
+    last = LastPlan(jobs=frozenset("a"), profiles={"a": MEASURED}, planned_at=0)
+    assert reason(last, active={"a"}, profiles={"a": slower(MEASURED, 1.08)}) is None
+    found = reason(last, active={"a"}, profiles={"a": slower(MEASURED, 1.2)})
     assert found == "an iteration of a takes +20 % of the time planned with"
 
 
 def test_drift_is_left_alone_shortly_after_a_plan() -> None:
-    memory = PlanningMemory(jobs=frozenset("a"), profiles={"a": MEASURED}, planned_at=99)
-    assert reason(memory, active={"a"}, profiles={"a": slower(MEASURED, 3)}) is None
+    last = LastPlan(jobs=frozenset("a"), profiles={"a": MEASURED}, planned_at=99)
+    assert reason(last, active={"a"}, profiles={"a": slower(MEASURED, 3)}) is None
 
 
 def test_a_profile_of_a_few_iterations_is_not_planned_with() -> None:
