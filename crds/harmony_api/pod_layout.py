@@ -10,6 +10,8 @@ SIDECAR_HTTP_PORT: Final = 9401
 """On the pod's address: `/healthz`, `/state`, `/profile`, `/events`, `/metrics`."""
 SERVER_PORT: Final = 29500
 """On a parameter server's address."""
+RESERVATION_HTTP_PORT: Final = 9402
+"""On the address of a pod that reserves devices: `/devices`."""
 
 RUN_FOLDER: Final = "/run/harmony"
 """emptyDir of a worker pod, in all its containers."""
@@ -27,5 +29,7 @@ ELECTION_FOLDER: Final = "election"
 """In a node's store: shared by all sidecars of the node."""
 JOBS_FOLDER: Final = "jobs"
 """In a node's store: each job makes a folder of its own in it."""
+EXAMPLES_FOLDER: Final = "/opt/harmony/examples"
+"""In the worker image: the example programs."""
 HARMONY_GROUP: Final = 64321
 """Supplemental group of every sidecar; the election folder belongs to it."""

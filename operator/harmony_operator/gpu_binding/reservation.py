@@ -1,0 +1,158 @@
+"""Devices bound by a pod of the operator's that takes them, where a device plugin hands them out.
+
+The plugin gives a device to one pod; so one small pod per slot takes the slot's, tells which
+they are, and every member's worker is created with those in its environment. The operator
+writes the answer down on the pod: a fact that outlives the operator, and goes with the pod.
+"""
+
+import re
+from typing import Any, Final, Literal
+
+from harmony_api.conditions import RunningReason
+from harmony_api.pod_layout import RESERVATION_HTTP_PORT
+from harmony_operator.actions import Delete, Manifest
+from harmony_operator.builders.names import reservation_name
+from harmony_operator.builders.ownership import slot_metadata
+from harmony_operator.builders.placement import on_node
+from harmony_operator.builders.sidecar import HARDENED
+from harmony_operator.gpu_binding import BindingProblem, SlotBinding
+from harmony_operator.gpu_binding.none import cpu_binding
+from harmony_operator.observed import ClusterState, ObjectKey, ObservedGroup, ObservedReservation
+from harmony_operator.settings import OperatorSettings
+
+DEVICES_PATH: Final = "/devices"
+"""What a reservation pod answers there is the value of the annotation harmony.dev/devices."""
+PATIENCE_SECONDS: Final = 60.0
+"""How long a pod may be unschedulable before the slot counts as failed."""
+RETRY_SECONDS: Final = 120.0
+"""At least so long lies between two tries to reserve a slot."""
+
+_UUID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
+
+
+def reported_devices(answer: str) -> tuple[str, ...]:
+    """Return the UUIDs that a reservation pod reports. Raises ValueError where it reports none."""
+    devices = tuple(answer.strip().split(","))
+    if len(set(devices)) != len(devices) or not all(map(_UUID.fullmatch, devices)):
+        raise ValueError(f"a reservation pod answered {answer[:200]!r} instead of UUIDs")
+    return devices
+
+
+class ReservationBinding:
+    """Binds devices by pods."""
+
+    name: Literal["reservation"] = "reservation"
+    crosses_namespaces = True
+
+    def __init__(self, settings: OperatorSettings) -> None:
+        self._settings = settings
+
+    def wanted(self, group: ObservedGroup) -> tuple[Manifest, ...]:
+        """Return a pod for every slot with devices."""
+        return tuple(
+            self._pod(group, index) for index, slot in enumerate(group.spec.slots) if slot.gpus
+        )
+
+    def unwanted(self, group: ObservedGroup, state: ClusterState) -> tuple[Delete, ...]:
+        """Return the pods of slots that the group has no more, and those that shall try again."""
+        kept = {pod["metadata"]["name"] for pod in self.wanted(group)}
+        return tuple(
+            Delete(kind="Pod", key=one.key, uid=one.uid)
+            for one in state.reservations.values()
+            if (one.key.namespace, one.group) == group.key
+            and not one.deleting
+            and (
+                one.key.name not in kept
+                or (one.problem and state.now_seconds - one.created_seconds >= RETRY_SECONDS)
+            )
+        )
+
+    def bind(
+        self, group: ObservedGroup, slot: int, state: ClusterState
+    ) -> SlotBinding | BindingProblem | None:
+        """Return how to use the slot; None until its pod has reported its devices."""
+        used = group.spec.slots[slot]
+        if not used.gpus:
+            return cpu_binding(used)
+        key = ObjectKey(group.key.namespace, reservation_name(group.key.name, slot))
+        reservation = state.reservations.get(key)
+        if reservation is None or reservation.deleting:
+            return None
+        problem = _problem(reservation, used.gpus, state.now_seconds)
+        if problem:
+            return BindingProblem(
+                reason=RunningReason.GPU_BINDING_FAILED,
+                message=f"the pod {key.namespace}/{key.name}, which reserves {used.gpus} x "
+                f"{self._settings.gpu_resource} on node {used.node}, failed: {problem}; "
+                f"it is tried again every {RETRY_SECONDS:.0f} s",
+            )
+        if not reservation.devices:
+            return None
+        return SlotBinding(
+            slot=used.name,
+            node=used.node,
+            devices=reservation.devices,
+            visible_devices=",".join(reservation.devices),
+            runtime_class=self._settings.runtime_class,
+        )
+
+    def _pod(self, group: ObservedGroup, slot: int) -> dict[str, Any]:
+        settings, used = self._settings, group.spec.slots[slot]
+        about_itself = {
+            "NODE_NAME": "spec.nodeName",
+            "POD_NAME": "metadata.name",
+            "POD_IP": "status.podIP",
+        }
+        container = {
+            "name": "reservation",
+            "image": settings.sidecar_image,
+            "imagePullPolicy": settings.image_pull_policy,
+            "command": ["python", "-m", "harmony_sidecar.device_report"],
+            "env": [
+                *(
+                    {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+                    for name, path in about_itself.items()
+                ),
+                *(
+                    {"name": name, "value": value}
+                    for name, value in settings.reservation_environment.items()
+                ),
+            ],
+            "ports": [{"name": "devices", "containerPort": RESERVATION_HTTP_PORT}],
+            "readinessProbe": {
+                "httpGet": {"path": DEVICES_PATH, "port": RESERVATION_HTTP_PORT},
+                "periodSeconds": 1,
+            },
+            "resources": {
+                "requests": {"cpu": "10m", "memory": "32Mi"},
+                "limits": {settings.gpu_resource: str(used.gpus), "memory": "128Mi"},
+            },
+            "securityContext": HARDENED,
+        }
+        spec: dict[str, Any] = {
+            "affinity": on_node(None, used.node),
+            "automountServiceAccountToken": False,
+            "containers": [container],
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": 5,
+        }
+        if settings.runtime_class is not None:
+            spec["runtimeClassName"] = settings.runtime_class
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": slot_metadata(
+                group, slot, reservation_name(group.key.name, slot), "reservation"
+            ),
+            "spec": spec,
+        }
+
+
+def _problem(reservation: ObservedReservation, gpus: int, now_seconds: float) -> str:
+    unschedulable = reservation.problem and not reservation.node and reservation.phase == "Pending"
+    if unschedulable and now_seconds - reservation.created_seconds < PATIENCE_SECONDS:
+        return ""
+    reported = len(reservation.devices)
+    if not reservation.problem and reported not in (0, gpus):
+        return f"it reports {reported} devices"
+    return reservation.problem
