@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 from harmony_operator import parsing
 from harmony_operator.observed import (
+    ApiProblem,
     ClusterState,
     LiveWorker,
     ObjectKey,
@@ -39,6 +40,7 @@ MirroredKind = Literal[
     "ResourceClaim",
     "ResourceSlice",
     "PriorityClass",
+    "PersistentVolumeClaim",
 ]
 
 _DELETED_UIDS_KEPT: Final = 10_000
@@ -62,6 +64,13 @@ class Priority:
     is_default: bool
 
 
+@dataclass(frozen=True)
+class VolumeClaim:
+    """A PersistentVolumeClaim."""
+
+    access_modes: frozenset[str]
+
+
 Observed = (
     ObservedJob
     | ObservedGroup
@@ -72,6 +81,7 @@ Observed = (
     | ObjectKey
     | Slice
     | Priority
+    | VolumeClaim
 )
 """One mirrored object; of a Service only its key matters."""
 
@@ -115,6 +125,9 @@ class Mirror:
         self.services: set[ObjectKey] = set()
         self.live: dict[ObjectKey, dict[int, LiveWorker]] = {}
         """What sidecars answered, by job and worker; written by whoever asks them."""
+        self.problems: dict[ObjectKey, ApiProblem] = {}
+        """By job: a write of the last pass that was refused; written by the job controller."""
+        self.volume_claims: dict[ObjectKey, frozenset[str]] = {}
         self._slices: dict[ObjectKey, Slice] = {}
         self._priorities: dict[str, Priority] = {}
         self._devices: tuple[ObservedDevice, ...] | None = ()
@@ -149,7 +162,7 @@ class Mirror:
         """Return uid and resource version of each object of a kind, understood or not."""
         return {key: (one.uid, one.version) for key, one in self._known[kind].items()}
 
-    def knows(self, uid: str, kind: MirroredKind, key: ObjectKey) -> bool:
+    def knows(self, kind: MirroredKind, key: ObjectKey, uid: str) -> bool:
         """Whether the object was seen, be it that it is gone already."""
         known = self._known[kind].get(key)
         return uid in self._deleted or (known is not None and known.uid == uid)
@@ -172,9 +185,7 @@ class Mirror:
     def job_state(self, key: ObjectKey, now_seconds: float) -> ClusterState:
         """Return what concerns one job: it, its pods, its groups with their other members."""
         pods = {one: self.pods[one] for one in self._pods_of.get(key, ())}
-        named = {ObjectKey(key.namespace, pod.group) for pod in pods.values() if pod.group}
-        group_keys = self._groups_of.get(key, set()) | named
-        groups = {one: self.groups[one] for one in group_keys if one in self.groups}
+        groups = {one: self.groups[one] for one in self._groups_of.get(key, ())}
         members = {key} | {member for group in groups.values() for member in members_of(group)}
         bound = [one for group in groups for one in self._bound_of.get(group, ())]
         return ClusterState(
@@ -184,9 +195,7 @@ class Mirror:
             groups=groups,
             nodes=self.nodes,
             claims={one: self.claims[one] for one in bound if one in self.claims},
-            reservations={
-                one: self.reservations[one] for one in bound if one in self.reservations
-            },
+            reservations={one: self.reservations[one] for one in bound if one in self.reservations},
             services=self.services,
             live={one: self.live[one] for one in members if one in self.live},
             **self._shared(),
@@ -204,9 +213,7 @@ class Mirror:
             groups={key: group} if group else {},
             nodes=self.nodes,
             claims={one: self.claims[one] for one in bound if one in self.claims},
-            reservations={
-                one: self.reservations[one] for one in bound if one in self.reservations
-            },
+            reservations={one: self.reservations[one] for one in bound if one in self.reservations},
             live={one: self.live[one] for one in members if one in self.live},
             **self._shared(),
         )
@@ -217,6 +224,8 @@ class Mirror:
 
     def _shared(self) -> dict[str, Any]:
         return {
+            "problems": self.problems,
+            "volume_claims": self.volume_claims,
             "devices": self._all_devices(),
             "priorities": {name: one.value for name, one in self._priorities.items()},
             "default_priority": max(
@@ -278,6 +287,8 @@ class Mirror:
                 self._devices = None
             case Priority():
                 self._priorities[key.name] = observed
+            case VolumeClaim():
+                self.volume_claims[key] = observed.access_modes
             case ObjectKey():
                 self.services.add(key)
 
@@ -305,6 +316,8 @@ class Mirror:
                 self._devices = None
             case Priority():
                 del self._priorities[key.name]
+            case VolumeClaim():
+                del self.volume_claims[key]
             case ObjectKey():
                 self.services.discard(key)
 
@@ -324,9 +337,7 @@ def members_of(group: ObservedGroup) -> tuple[ObjectKey, ...]:
     return tuple(ObjectKey(member.namespace, member.job) for member in group.spec.members)
 
 
-def _discard(
-    index: dict[ObjectKey, set[ObjectKey]], at: ObjectKey, key: ObjectKey
-) -> None:
+def _discard(index: dict[ObjectKey, set[ObjectKey]], at: ObjectKey, key: ObjectKey) -> None:
     keys = index.get(at)
     if keys is not None:
         keys.discard(key)
@@ -352,3 +363,5 @@ def _parse(kind: MirroredKind, raw: Raw) -> Observed | None:
             return Slice(*parsing.parse_slice(raw))
         case "PriorityClass":
             return Priority(raw.get("value") or 0, bool(raw.get("globalDefault")))
+        case "PersistentVolumeClaim":
+            return VolumeClaim(frozenset((raw.get("spec") or {}).get("accessModes") or ()))

@@ -56,7 +56,8 @@ def seconds(time: str | None) -> float | None:
 def parse_job(raw: Raw) -> ObservedJob:
     """Parse a HarmonyJob."""
     metadata = raw["metadata"]
-    job, errors = None, ()
+    job: HarmonyJob | None = None
+    errors: tuple[str, ...] = ()
     try:
         job = HarmonyJob.model_validate(raw)
     except ValidationError as error:

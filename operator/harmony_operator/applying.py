@@ -1,0 +1,168 @@
+"""Carries out what a pass decided, in the order that makes a kill at any point harmless.
+
+Steps first, each only after the one before it succeeded; then the status; events last, since
+they announce what the status says. Whatever is not done when the process dies is decided again
+by the next one, from the cluster. The answer of each write goes into the mirror.
+
+A create that meets an object of its name has reached its goal if that object has the same
+owner; else the name belongs to somebody else, which is a problem to report.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from harmony_api.job_status import HarmonyJobStatus
+from harmony_operator.actions import (
+    Actions,
+    Annotate,
+    Create,
+    Delete,
+    Kind,
+    Manifest,
+    ReplaceSpec,
+    Step,
+)
+from harmony_operator.api_client import ApiClient, ApiError, Raw
+from harmony_operator.event_posting import EventPoster
+from harmony_operator.mirror import Mirror
+from harmony_operator.observed import ApiProblem, ObjectKey, ObservedJob
+
+
+class StepError(Exception):
+    """A step was refused for a reason that lies in the cluster, not in the API server."""
+
+    def __init__(self, problem: ApiProblem) -> None:
+        super().__init__(f"{problem.what}: {problem.reason}: {problem.message}")
+        self.problem = problem
+
+
+class Applier:
+    """Turns actions into requests."""
+
+    def __init__(self, client: ApiClient, mirror: Mirror, events: EventPoster) -> None:
+        self._client = client
+        self._mirror = mirror
+        self._events = events
+
+    async def carry_out(self, steps: tuple[Step, ...]) -> None:
+        """Do the steps in order. Raises StepError, or ApiError during an outage."""
+        for step in steps:
+            try:
+                await self._do(step)
+            except ApiError as error:
+                if error.outage:
+                    raise
+                raise StepError(
+                    ApiProblem(
+                        status=error.status,
+                        reason=error.reason,
+                        message=error.message,
+                        what=_words(step),
+                    )
+                ) from error
+
+    async def conclude(self, job: ObservedJob, actions: Actions) -> None:
+        """Write the job's status if it differs, then post the events. Raises ApiError."""
+        if actions.status is not None and actions.status != job.status:
+            await self._write_status(job, actions.status)
+        for event in actions.events:
+            await self._events.post(job, event)
+
+    async def _do(self, step: Step) -> None:
+        match step:
+            case Create():
+                await self._create(step.manifest)
+            case Delete():
+                await self._delete(step)
+            case Annotate():
+                patch = {"metadata": {"annotations": dict(step.annotations)}}
+                await self._update(step.kind, step.key, self._client.merge, patch)
+            case ReplaceSpec():
+                operations = [{"op": "replace", "path": "/spec", "value": step.spec}]
+                await self._update("HarmonyGroup", step.key, self._client.patch, operations)
+
+    async def _create(self, manifest: Manifest) -> None:
+        kind: Kind = manifest["kind"]
+        try:
+            self._observe(kind, await self._client.create(manifest))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            found = await self._client.get(kind, _key_of(manifest))
+            if _owners(found) != _owners(manifest):
+                raise
+            self._observe(kind, found)
+
+    async def _delete(self, step: Delete) -> None:
+        options: dict[str, Any] = {
+            "preconditions": {"uid": step.uid},
+            "propagationPolicy": "Background" if step.background else "Foreground",
+        }
+        if step.grace_seconds is not None:
+            options["gracePeriodSeconds"] = step.grace_seconds
+        try:
+            answer = await self._client.delete(step.kind, step.key, options)
+        except ApiError as error:
+            if error.status not in (404, 409):  # 409: another object has the name by now
+                raise
+            self._forget(step.kind, step.key, step.uid)
+            return
+        if answer.get("kind") == step.kind and "deletionTimestamp" in answer["metadata"]:
+            self._observe(step.kind, answer)
+        else:
+            self._forget(step.kind, step.key, step.uid)
+
+    async def _update(
+        self, kind: Kind, key: ObjectKey, change: Callable[..., Awaitable[Raw]], patch: object
+    ) -> None:
+        """Change an object; one that is gone needs no change, and the watch will say so."""
+        try:
+            self._observe(kind, await change(kind, key, patch))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    async def _write_status(self, job: ObservedJob, status: HarmonyJobStatus) -> None:
+        operations: list[Raw] = [
+            {"op": "test", "path": "/metadata/uid", "value": job.uid},
+            {"op": "add", "path": "/status", "value": status.to_dict()},
+        ]
+        try:
+            answer = await self._client.patch(
+                "HarmonyJob", job.key, operations, subresource="status"
+            )
+        except ApiError as error:
+            if error.status == 404 or "test failed" in error.message:
+                self._forget("HarmonyJob", job.key, job.uid)
+                return
+            raise
+        self._observe("HarmonyJob", answer)
+
+    def _observe(self, kind: Kind, raw: Raw) -> None:
+        self._mirror.observe(kind, raw)
+
+    def _forget(self, kind: Kind, key: ObjectKey, uid: str) -> None:
+        self._mirror.forget(kind, key, uid)
+
+
+def _key_of(manifest: Manifest) -> ObjectKey:
+    metadata = manifest["metadata"]
+    return ObjectKey(metadata.get("namespace", ""), metadata["name"])
+
+
+def _owners(manifest: Mapping[str, Any]) -> set[str]:
+    return {one["uid"] for one in manifest["metadata"].get("ownerReferences") or ()}
+
+
+def _words(step: Step) -> str:
+    """Say what a step does, as in `create pod team/mlr-worker-0`."""
+    match step:
+        case Create():
+            verb, kind, key = "create", step.manifest["kind"], _key_of(step.manifest)
+        case Delete():
+            verb, kind, key = "delete", step.kind, step.key
+        case Annotate():
+            verb, kind, key = "annotate", step.kind, step.key
+        case ReplaceSpec():
+            verb, kind, key = "replace the plan of", "HarmonyGroup", step.key
+    return f"{verb} {kind} {key.namespace}/{key.name}"
