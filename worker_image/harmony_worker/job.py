@@ -34,6 +34,7 @@ from harmony_worker.phased_optimizer import PhasedOptimizer
 from harmony_worker.phases import PhaseError, Phases
 from harmony_worker.placement import pin_process
 from harmony_worker.randomness import seed_everything
+from harmony_worker.termination import end_on_sigterm
 from harmony_worker.worker_state import WorkerState
 
 EXIT_STOPPED: Final = 75
@@ -53,6 +54,7 @@ class Job:
         self.state: dict[str, Tensor] = {}
         """Tensors that the program carries from iteration to iteration; a replacement of this
         worker finds them again as they were at the last `optimizer.push()`."""
+        end_on_sigterm()
         self._membership = membership
         self._seed = seed
         self._staleness = staleness

@@ -2,13 +2,17 @@
 
 Equal results are claimed to the last bit, so a line carries the loss in hexadecimal beside the
 readable number. Lines are appended: after a restart an iteration may occur twice, and the last
-occurrence counts. A full disk costs lines, never the training.
+occurrence counts. A full disk costs lines, never the training. `/dev/stdout` puts the lines among
+the program's own.
 """
 
 import json
 import logging
 import os
 from pathlib import Path
+from typing import Final
+
+STANDARD_OUTPUT: Final = Path("/dev/stdout")
 
 log = logging.getLogger(__name__)
 
@@ -19,8 +23,7 @@ class LossLog:
     def __init__(self, path: Path) -> None:
         self._damaged = False
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            self._descriptor = _open(path)
         except OSError as error:
             self._warn(error)
             self._descriptor = os.open(os.devnull, os.O_WRONLY)
@@ -43,3 +46,11 @@ class LossLog:
 
     def _warn(self, error: OSError) -> None:
         log.warning("losses are not recorded: %s", error)
+
+
+def _open(path: Path) -> int:
+    if path == STANDARD_OUTPUT:
+        # To open it by its name is refused where another user made the pipe.
+        return os.dup(1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -51,6 +51,7 @@ def test_an_ip_address_is_bound_alone(address: str, bound: str) -> None:
         assert listener.getsockname()[0] == bound
 
 
-def test_a_name_is_bound_on_all_interfaces() -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_name_is_bound_on_all_addresses_of_both_families(host: str) -> None:
     with listen("job-server-0.job.namespace.svc:0") as listener:
-        assert listener.getsockname()[0] == "0.0.0.0"
+        socket.create_connection((host, listener.getsockname()[1]), timeout=10).close()

@@ -16,10 +16,10 @@ EXAMPLES = Path(__file__).parents[3] / "worker_image" / "examples"
 DEADLINE_SECONDS = 200.0
 
 
-def free_address() -> str:
+def free_address(host: str = "127.0.0.1") -> str:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+        probe.bind((host, 0))
+        return f"{host}:{probe.getsockname()[1]}"
 
 
 def read_losses(path: Path) -> dict[int, str]:
@@ -43,14 +43,14 @@ class JobProcesses:
         self.servers: list[subprocess.Popen[bytes]] = []
         self.sidecars: list[subprocess.Popen[bytes]] = []
         self.workers: dict[int, subprocess.Popen[bytes]] = {}
-        self._addresses: list[str] = []
+        self.addresses: list[str] = []
         self._workers_wanted = 1
         folder.mkdir(parents=True, exist_ok=True)
 
     def start_servers(
         self, servers: int = 1, workers: int = 1, snapshot_interval_seconds: float = 600
     ) -> None:
-        self._addresses = [free_address() for _ in range(servers)]
+        self.addresses = [free_address() for _ in range(servers)]
         self._workers_wanted = workers
         self._snapshot_interval_seconds = snapshot_interval_seconds
         self.servers = [self._start_server(index) for index in range(servers)]
@@ -78,7 +78,7 @@ class JobProcesses:
                 )
             )
         for worker in range(self._workers_wanted):
-            self._wait_until(self.socket(worker).exists, f"the socket of sidecar {worker}")
+            self.wait_until(self.socket(worker).exists, f"the socket of sidecar {worker}")
 
     def plan(self, worker: int, *, generation: int = 1, stop: bool = False) -> None:
         """Write the node plan of one worker."""
@@ -97,8 +97,8 @@ class JobProcesses:
     def start_worker(self, worker: int = 0, **environment: str) -> None:
         if self.sidecars:
             environment["HARMONY_SOCKET"] = str(self.socket(worker))
-        if self._addresses:
-            environment["HARMONY_SERVERS"] = ",".join(self._addresses)
+        if self.addresses:
+            environment.setdefault("HARMONY_SERVERS", ",".join(self.addresses))
         self.workers[worker] = self._start(
             f"worker-{worker}",
             self.command,
@@ -110,7 +110,7 @@ class JobProcesses:
     def finish(self, exit_code: int = 0) -> None:
         """Wait until every worker has ended with `exit_code`."""
         for worker, process in self.workers.items():
-            self._wait_until(lambda p=process: p.poll() is not None, f"the end of worker {worker}")
+            self.wait_until(lambda p=process: p.poll() is not None, f"the end of worker {worker}")
             assert process.returncode == exit_code, self.log(f"worker-{worker}")
 
     def socket(self, worker: int) -> Path:
@@ -125,7 +125,7 @@ class JobProcesses:
         return read_losses(path) if path.exists() else {}
 
     def wait_for_iteration(self, iteration: int, worker: int = 0) -> None:
-        self._wait_until(
+        self.wait_until(
             lambda: max(self.losses(worker), default=-1) >= iteration,
             f"iteration {iteration} of worker {worker}",
         )
@@ -133,7 +133,7 @@ class JobProcesses:
     def wait_for_snapshots(self) -> None:
         """Wait until every server has written one."""
         folders = [self.folder / "snapshots" / f"server-{i}" for i in range(len(self.servers))]
-        self._wait_until(
+        self.wait_until(
             lambda: all(any(folder.glob("*")) for folder in folders), "a snapshot on every server"
         )
 
@@ -148,7 +148,7 @@ class JobProcesses:
                 process.kill()
             process.wait()
 
-    def _wait_until(self, condition: Callable[[], object], what: str) -> None:
+    def wait_until(self, condition: Callable[[], object], what: str) -> None:
         """Poll until `condition` holds; fails with all logs after DEADLINE_SECONDS."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not condition():
@@ -162,7 +162,7 @@ class JobProcesses:
             f"server-{index}",
             [sys.executable, "-m", "harmony_worker.parameter_server"],
             HARMONY_SERVER_INDEX=str(index),
-            HARMONY_SERVERS=",".join(self._addresses),
+            HARMONY_SERVERS=",".join(self.addresses),
             HARMONY_SNAPSHOT_DIRECTORY=str(self.folder / "snapshots" / f"server-{index}"),
             HARMONY_SNAPSHOT_INTERVAL_SECONDS=str(self._snapshot_interval_seconds),
         )

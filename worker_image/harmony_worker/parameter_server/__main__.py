@@ -5,19 +5,23 @@ import os
 import sys
 from pathlib import Path
 
-import torch
-
 from harmony_api import environment
-from harmony_worker.parameter_server.optimizers import build
-from harmony_worker.parameter_server.server import serve
-from harmony_worker.parameter_server.snapshot_schedule import SnapshotSchedule
-from harmony_worker.parameter_server.snapshots import SnapshotStore
+from harmony_worker.termination import end_on_sigterm
 
 DEFAULT_SNAPSHOT_INTERVAL_SECONDS = 600.0
 
 
 def main() -> int:
     """Run the server; returns its exit code."""
+    # First of all, because torch takes seconds to load.
+    end_on_sigterm()
+    import torch
+
+    from harmony_worker.parameter_server.optimizers import build
+    from harmony_worker.parameter_server.server import serve
+    from harmony_worker.parameter_server.snapshot_schedule import SnapshotSchedule
+    from harmony_worker.parameter_server.snapshots import SnapshotStore
+
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     try:
         job = os.environ[environment.JOB]

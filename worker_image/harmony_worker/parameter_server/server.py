@@ -68,14 +68,25 @@ def serve(job: str, server: int, address: str, workers: int, snapshots: Snapshot
 
 
 def listen(address: str) -> socket.socket:
-    """Bind the port of `address`: on that interface if it is an IP address, else on all."""
+    """Bind the port of `address`: on that interface if it is an IP address, else on all.
+
+    In a pod the address is a name, and whether it stands for an IPv4 or an IPv6 address is the
+    cluster's business.
+    """
     host, _, port = address.rpartition(":")
     host = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    dual_stack = False
     try:
-        family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
+        ipv6 = ipaddress.ip_address(host).version == 6
     except ValueError:
-        host, family = "", socket.AF_INET
-    return socket.create_server((host, int(port)), family=family, backlog=128)
+        host, ipv6 = "", socket.has_dualstack_ipv6()
+        dual_stack = ipv6
+    return socket.create_server(
+        (host, int(port)),
+        family=socket.AF_INET6 if ipv6 else socket.AF_INET,
+        backlog=128,
+        dualstack_ipv6=dual_stack,
+    )
 
 
 def accept_workers(listener: socket.socket, service: Service) -> None:
@@ -106,7 +117,8 @@ def _converse(connection: socket.socket, peer: str, service: Service) -> None:
     except WireError as error:
         log.warning("closed the connection from %s, which sent %s", who, error)
     except OSError as error:
-        log.info("%s has left: %s", who, error)
+        # Probes connect and leave without a word, every few seconds.
+        log.log(logging.DEBUG if who == peer else logging.INFO, "%s has left: %s", who, error)
     except Exception:
         log.exception("closed the connection from %s", who)
 
