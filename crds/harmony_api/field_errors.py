@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 FieldPath = tuple[str | int, ...]
@@ -48,7 +49,7 @@ def path_text(path: FieldPath) -> str:
 def explain(model: type[BaseModel], error: ValidationError) -> Iterator[tuple[FieldPath, str]]:
     """Yield each error of a model's validation as the field's path and what to change."""
     details = error.errors(include_url=False)
-    parents = {detail["loc"][:-depth] for detail in details for depth in range(1, 3)}
+    parents = {detail["loc"][:depth] for detail in details for depth in range(len(detail["loc"]))}
     for detail in details:
         path = detail["loc"]
         if detail["type"] == "too_short" and path in parents:
@@ -107,9 +108,9 @@ def _field_names(model: type[BaseModel], path: FieldPath) -> list[str]:
     at: Any = model
     for part in path:
         if isinstance(part, int):
-            at = next(iter(get_args(at)), None) if get_origin(at) is tuple else None
+            at = next(iter(get_args(at)), None) if get_origin(at) in (tuple, list) else None
         elif isinstance(at, type) and issubclass(at, BaseModel):
-            named = {field.alias: field.annotation for field in at.model_fields.values()}
+            named = {_alias(*field): field[1].annotation for field in at.model_fields.items()}
             at = named.get(part)
         else:
             at = None
@@ -118,7 +119,11 @@ def _field_names(model: type[BaseModel], path: FieldPath) -> list[str]:
         return []
     extra = get_type_hints(at).get("__pydantic_extra__")
     passed_on = get_args(get_args(extra)[0]) if get_origin(extra) is dict else ()
-    return [str(field.alias) for field in at.model_fields.values()] + [*passed_on]
+    return [_alias(*field) for field in at.model_fields.items()] + [*passed_on]
+
+
+def _alias(name: str, field: FieldInfo) -> str:
+    return field.serialization_alias or name
 
 
 def _bare(annotation: Any) -> Any:
