@@ -127,6 +127,8 @@ class Mirror:
         """What sidecars answered, by job and worker; written by whoever asks them."""
         self.problems: dict[ObjectKey, ApiProblem] = {}
         """By job: a write of the last pass that was refused; written by the job controller."""
+        self.group_problems: dict[ObjectKey, ApiProblem] = {}
+        """By group: the same, written by the group controller."""
         self.volume_claims: dict[ObjectKey, frozenset[str]] = {}
         self._slices: dict[ObjectKey, Slice] = {}
         self._priorities: dict[str, Priority] = {}
@@ -198,8 +200,16 @@ class Mirror:
             reservations={one: self.reservations[one] for one in bound if one in self.reservations},
             services=self.services,
             live={one: self.live[one] for one in members if one in self.live},
+            problems=self._problems_of(key),
             **self._shared(),
         )
+
+    def _problems_of(self, key: ObjectKey) -> dict[ObjectKey, ApiProblem]:
+        """Return what a job's own pass was refused, or else a pass over its group."""
+        refused = [self.problems.get(key)]
+        refused += [self.group_problems.get(group) for group in self._groups_of.get(key, ())]
+        first = next((one for one in refused if one is not None), None)
+        return {} if first is None else {key: first}
 
     def group_state(self, key: ObjectKey, now_seconds: float) -> ClusterState:
         """Return what concerns one group: it, its members, their pods, what binds its slots."""
@@ -222,9 +232,12 @@ class Mirror:
         """Return the pods of a job."""
         return [self.pods[one] for one in self._pods_of.get(key, ())]
 
+    def groups_of(self, key: ObjectKey) -> Iterable[ObservedGroup]:
+        """Return the groups that list a job: one, but for moments of change."""
+        return [self.groups[one] for one in self._groups_of.get(key, ())]
+
     def _shared(self) -> dict[str, Any]:
         return {
-            "problems": self.problems,
             "volume_claims": self.volume_claims,
             "devices": self._all_devices(),
             "priorities": {name: one.value for name, one in self._priorities.items()},

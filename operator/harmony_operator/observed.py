@@ -173,6 +173,7 @@ class ObservedReservation:
     group: str
     slot: str
     node: str = ""
+    ip: str = ""
     phase: PodPhase = "Pending"
     deleting: bool = False
     created_seconds: float = 0.0

@@ -162,6 +162,7 @@ def parse_reservation(raw: Raw) -> ObservedReservation | None:
         group=named.get(labels.GROUP, ""),
         slot=annotations.get(labels.SLOT, ""),
         node=(raw.get("spec") or {}).get("nodeName") or "",
+        ip=status.get("podIP") or "",
         phase=phase,
         deleting="deletionTimestamp" in metadata,
         created_seconds=seconds(metadata.get("creationTimestamp")) or 0.0,

@@ -49,6 +49,10 @@ class OperatorSettings:
     cpu_slots_per_node: int = 1
     node_store_root: str = NODE_STORES_FOLDER
     """Folder on every node that holds a folder of the node's name."""
+    probe_port: int = 8080
+    """Of `/healthz`."""
+    metrics_port: int = 8081
+    """Of `/metrics`."""
 
 
 def from_environment(environ: Mapping[str, str]) -> OperatorSettings:
@@ -71,6 +75,8 @@ def from_environment(environ: Mapping[str, str]) -> OperatorSettings:
         network=_choice(environ, "NETWORK", get_args(Network), default.network),
         cpu_slots_per_node=_count(environ, "CPU_SLOTS_PER_NODE", default.cpu_slots_per_node),
         node_store_root=_folder(environ, "NODE_STORE_ROOT", default.node_store_root),
+        probe_port=_count(environ, "PROBE_PORT", default.probe_port, most=65535),
+        metrics_port=_count(environ, "METRICS_PORT", default.metrics_port, most=65535),
     )
 
 
@@ -97,12 +103,12 @@ def _choice(
     raise SettingsError(f"{PREFIX}{name}={text}: it must be one of {', '.join(choices)}")
 
 
-def _count(environ: Mapping[str, str], name: str, default: int) -> int:
+def _count(environ: Mapping[str, str], name: str, default: int, most: int = 9999) -> int:
     text = _text(environ, name)
     if not text:
         return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 4):
-        raise SettingsError(f"{PREFIX}{name}={text}: it must be a number from 0 to 9999")
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= most):
+        raise SettingsError(f"{PREFIX}{name}={text}: it must be a number from 0 to {most}")
     return int(text)
 
 

@@ -1,0 +1,114 @@
+"""Who must look again when something changed.
+
+Too many looks are only slow, one too few is a job that stands still; so whatever a decision
+reads appears here. A new job is looked at after its first plan, or shortly if none comes, so
+that its first status already says where it stands.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from harmony_operator.mirror import (
+    Change,
+    Mirror,
+    Priority,
+    Slice,
+    VolumeClaim,
+    group_of,
+    job_of,
+    members_of,
+)
+from harmony_operator.observed import (
+    ObjectKey,
+    ObservedClaim,
+    ObservedGroup,
+    ObservedJob,
+    ObservedNode,
+    ObservedPod,
+    ObservedReservation,
+)
+from harmony_operator.work_queue import WorkQueue
+
+_FIRST_LOOK_SECONDS: Final = 0.5
+
+
+class Dispatcher:
+    """Tells queues and planner of changes."""
+
+    def __init__(self, wake_planner: Callable[[], None]) -> None:
+        self.jobs: WorkQueue[ObjectKey] = WorkQueue()
+        self.groups: WorkQueue[ObjectKey] = WorkQueue()
+        self.mirror = Mirror(self._tell)
+        self._wake_planner = wake_planner
+
+    def _tell(self, change: Change) -> None:
+        match change.after or change.before:
+            case ObservedJob():
+                self._job(change.key, change.before, change.after)
+            case ObservedGroup():
+                self._group(change.key, change.before, change.after)
+            case ObservedPod() as pod:
+                self.jobs.add(job_of(pod))
+                if change.after is None or pod.finished:
+                    self._wake_planner()
+            case ObservedReservation() | ObservedClaim() as bound:
+                if not bound.group:
+                    self._wake_planner()  # it takes devices from us, or gives them back
+                else:
+                    self._group_and_members(group_of(bound))
+            case ObservedNode() as node:
+                self._wake_planner()
+                for pod in self.mirror.pods.values():
+                    if pod.node == node.name:
+                        self.jobs.add(job_of(pod))
+            case Slice():
+                self._wake_planner()
+            case Priority() | VolumeClaim():
+                self._wake_planner()
+                for key in self.mirror.jobs:
+                    self.jobs.add(key)
+            case ObjectKey() as service:
+                self.jobs.add(service)
+
+    def _job(self, key: ObjectKey, before: object, after: object) -> None:
+        if before is None:
+            self.jobs.add_after(key, _FIRST_LOOK_SECONDS)
+            self._wake_planner()
+            return
+        self.jobs.add(key)
+        if not (
+            isinstance(before, ObservedJob)
+            and isinstance(after, ObservedJob)
+            and _planned_by(before) == _planned_by(after)
+        ):
+            self._wake_planner()
+            for group in self.mirror.groups_of(key):
+                self._group_and_members(group.key)
+
+    def _group(self, key: ObjectKey, before: object, after: object) -> None:
+        self.groups.add(key)
+        for one in (before, after):
+            if isinstance(one, ObservedGroup):
+                for member in members_of(one):
+                    self.jobs.add(member)
+        self._wake_planner()
+
+    def _group_and_members(self, key: ObjectKey) -> None:
+        self.groups.add(key)
+        group = self.mirror.groups.get(key)
+        for member in members_of(group) if group else ():
+            self.jobs.add(member)
+
+
+def _planned_by(job: ObservedJob) -> tuple[object, ...]:
+    """Return what plans, and other members of its group, may rest on."""
+    status = job.status
+    return (
+        job.uid,
+        job.generation,
+        job.deleting,
+        [(condition.type, condition.status, condition.reason) for condition in status.conditions],
+        status.profiles,
+        status.separated_from,
+        status.preempted_by,
+    )

@@ -1,0 +1,110 @@
+"""One pass over one group: what binds its slots exists, and reservations tell their devices."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+import aiohttp
+
+from harmony_api import labels
+from harmony_api.pod_layout import RESERVATION_HTTP_PORT
+from harmony_operator import metrics
+from harmony_operator.actions import Annotate, Create, Step
+from harmony_operator.applying import Applier, StepError
+from harmony_operator.gpu_binding import GpuBinding
+from harmony_operator.gpu_binding.reservation import DEVICES_PATH, reported_devices
+from harmony_operator.mirror import Mirror, members_of
+from harmony_operator.observed import (
+    ApiProblem,
+    ObjectKey,
+    ObservedGroup,
+    ObservedReservation,
+)
+from harmony_operator.pod_http import url
+from harmony_operator.work_queue import Retry
+
+_UNREPORTED_SECONDS: Final = 1.0
+_FAILED_SECONDS: Final = 30.0
+"""A failed reservation is looked at again then: the binding decides by the time."""
+
+_logger = logging.getLogger(__name__)
+
+
+class GroupController:
+    """Makes the binding objects of each group equal to its slots."""
+
+    def __init__(
+        self,
+        mirror: Mirror,
+        applier: Applier,
+        binding: GpuBinding,
+        http: aiohttp.ClientSession,
+        look_at_job: Callable[[ObjectKey], None],
+    ) -> None:
+        self._mirror = mirror
+        self._applier = applier
+        self._binding = binding
+        self._http = http
+        self._look_at_job = look_at_job
+
+    async def look_at(self, key: ObjectKey) -> float | None:
+        """Do one pass; return the seconds after which to look again. Raises Retry, ApiError."""
+        group = self._mirror.groups.get(key)
+        if group is None or group.deleting:
+            self._mirror.group_problems.pop(key, None)
+            return None
+        with metrics.PASS_SECONDS.labels(controller="group").time():
+            state = self._mirror.group_state(key, time.time())
+            existing = {one.name for one in (*state.claims, *state.reservations)}
+            steps: list[Step] = [
+                Create(manifest)
+                for manifest in self._binding.wanted(group)
+                if manifest["metadata"]["name"] not in existing
+            ]
+            steps += self._binding.unwanted(group, state)
+            waiting = [
+                one for one in state.reservations.values() if not one.devices and not one.deleting
+            ]
+            told = await asyncio.gather(*(self._devices(one) for one in waiting))
+            steps += [one for one in told if one is not None]
+            try:
+                await self._applier.carry_out(tuple(steps))
+            except StepError as error:
+                self._note(group, error.problem)
+                raise Retry(str(error)) from error
+            self._note(group, None)
+        if any(one.problem for one in waiting):
+            return _FAILED_SECONDS
+        return _UNREPORTED_SECONDS if None in told else None
+
+    def _note(self, group: ObservedGroup, problem: ApiProblem | None) -> None:
+        """Remember what was refused, and have the members say it."""
+        before = self._mirror.group_problems.pop(group.key, None)
+        if problem is not None:
+            self._mirror.group_problems[group.key] = problem
+        if problem != before:
+            for member in members_of(group):
+                self._look_at_job(member)
+
+    async def _devices(self, reservation: ObservedReservation) -> Step | None:
+        """Ask a reservation pod which devices it has; None: it does not tell yet."""
+        if reservation.phase != "Running" or not reservation.ip:
+            return None
+        where = url(reservation.ip, RESERVATION_HTTP_PORT, DEVICES_PATH)
+        try:
+            async with self._http.get(where) as response:
+                response.raise_for_status()
+                devices = reported_devices(await response.text())
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            _logger.info("%s does not tell its devices yet: %s", reservation.key, error)
+            return None
+        except ValueError as error:
+            _logger.warning("%s: %s", reservation.key, error)
+            return None
+        return Annotate(
+            kind="Pod",
+            key=reservation.key,
+            annotations={labels.DEVICES: ",".join(devices)},
+        )

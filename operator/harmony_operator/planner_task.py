@@ -1,0 +1,94 @@
+"""The one task that plans: it alone changes groups, so plans never compete.
+
+It is woken by whatever a plan may rest on, and wakes are coalesced: during a pass and the
+pause after it any number of them become one more pass.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from harmony_operator import metrics
+from harmony_operator.api_client import ApiError
+from harmony_operator.applying import Applier, StepError
+from harmony_operator.gpu_binding import GpuBinding
+from harmony_operator.mirror import Mirror
+from harmony_operator.observed import ObjectKey
+from harmony_operator.plan_memory import PlanMemory
+from harmony_operator.planning.memory import PlanningMemory
+from harmony_operator.planning.planning_pass import planning_pass
+from harmony_operator.settings import OperatorSettings
+
+LONGEST_SILENCE_SECONDS: Final = 120.0
+"""A planner that has not ended a pass for so long hangs."""
+_IDLE_SECONDS: Final = 30.0
+"""Without any wake there is a pass all the same."""
+_SHORTEST_PAUSE_SECONDS: Final = 0.1
+_RETRY_SECONDS: Final = 2.0
+
+_logger = logging.getLogger(__name__)
+
+
+class PlannerTask:
+    """Plans, and writes the groups."""
+
+    def __init__(
+        self,
+        mirror: Mirror,
+        applier: Applier,
+        binding: GpuBinding,
+        settings: OperatorSettings,
+        look_at_job: Callable[[ObjectKey], None],
+    ) -> None:
+        """`look_at_job` is told the jobs about which the plan has something new to say."""
+        self._mirror = mirror
+        self._applier = applier
+        self._binding = binding
+        self._settings = settings
+        self._look_at_job = look_at_job
+        self._memory = PlanningMemory()
+        self._wanted = asyncio.Event()
+        self.remarks = PlanMemory()
+        """What the last plan said of the jobs."""
+        self.finished_pass_seconds: float | None = None
+        """When the last pass ended, by the monotonic clock; None: none did."""
+
+    def wake(self) -> None:
+        """Have a pass soon."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Plan whenever it is wanted; never returns."""
+        while True:
+            try:
+                async with asyncio.timeout(_IDLE_SECONDS):
+                    await self._wanted.wait()
+            except TimeoutError:
+                pass
+            started = time.monotonic()
+            await self.plan_once()
+            await asyncio.sleep(max(_SHORTEST_PAUSE_SECONDS, time.monotonic() - started))
+
+    async def plan_once(self) -> None:
+        """Do one pass; what could not be written is tried again by a later one."""
+        self._wanted.clear()
+        started = time.monotonic()
+        state = self._mirror.state(time.time())
+        result = await asyncio.to_thread(
+            planning_pass, state, self._settings, self._binding, self._memory
+        )
+        metrics.PLANNING_SECONDS.observe(time.monotonic() - started)
+        if result.why:
+            _logger.info("planned: %s; %d changes", result.why, len(result.steps))
+        for step in result.steps:
+            try:
+                await self._applier.carry_out((step,))
+            except (StepError, ApiError) as error:
+                _logger.warning("the plan is not complete: %s", error)
+                asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.wake)
+        self.remarks = result.remarks
+        for job in result.changed:
+            self._look_at_job(job)
+        self.finished_pass_seconds = time.monotonic()
