@@ -16,6 +16,8 @@ worker to sidecar
     REPORT    u64 iteration, u64 total (0: unknown), f64 loss (NaN: none); one-way
     SHOULD_STOP  empty; answered by STOP
     END       empty; the program is done and will not ask again
+    BEGIN     u8 phase, u64 iteration; in place of ACQUIRE, by a worker with a standing leave: the
+              phase begins now, and no GRANT comes. Its RELEASE has turn 0
 sidecar to worker
     WELCOME   u16 version, u16 flags; carries one file descriptor (SCM_RIGHTS): the NetBoard
     GRANT     u32 request, u64 turn, u32 epoch, u8 flags (see GrantFlags)
@@ -23,6 +25,7 @@ sidecar to worker
     WAIT      empty; sent at least every WAIT_INTERVAL_SECONDS while a request is pending, so
               that a worker can tell a long wait from a dead sidecar
     STOP      u8 1 when the worker shall stop at an iteration boundary, else 0
+    RECALL    empty; the standing leave is over: ask with ACQUIRE again
 
 A worker that hears nothing for SILENCE_SECONDS while it waits goes on without a permit. A
 late GRANT of a request that it gave up is answered by RELEASE with 0 bytes.
@@ -65,11 +68,13 @@ class MessageType(enum.IntEnum):
     REPORT = 5
     SHOULD_STOP = 6
     END = 7
+    BEGIN = 8
     WELCOME = 32
     GRANT = 33
     REVOKED = 34
     WAIT = 35
     STOP = 36
+    RECALL = 37
 
 
 class HelloFlags(enum.IntFlag):
@@ -89,6 +94,8 @@ class GrantFlags(enum.IntFlag):
     """No arbiter was behind it: the sidecar failed open, or the plan wants it so. Its turn is 0."""
     STOP = 4
     """The plan asks the worker to stop at an iteration boundary."""
+    STANDING = 8
+    """Nobody else is there: until a RECALL the next phases may start with BEGIN."""
 
 
 LENGTH: Final = struct.Struct("<H")
@@ -102,6 +109,7 @@ WELCOME: Final = struct.Struct("<HBHH")
 GRANT: Final = struct.Struct("<HBIQIB")
 REVOKED: Final = struct.Struct("<HBQ")
 STOP: Final = struct.Struct("<HBB")
+BEGIN: Final = struct.Struct("<HBBQ")
 EMPTY: Final = HEADER
 
 LAYOUTS: Final[dict[MessageType, struct.Struct]] = {
@@ -112,11 +120,13 @@ LAYOUTS: Final[dict[MessageType, struct.Struct]] = {
     MessageType.REPORT: REPORT,
     MessageType.SHOULD_STOP: EMPTY,
     MessageType.END: EMPTY,
+    MessageType.BEGIN: BEGIN,
     MessageType.WELCOME: WELCOME,
     MessageType.GRANT: GRANT,
     MessageType.REVOKED: REVOKED,
     MessageType.WAIT: EMPTY,
     MessageType.STOP: STOP,
+    MessageType.RECALL: EMPTY,
 }
 """Layout of each whole frame, its length and type included."""
 

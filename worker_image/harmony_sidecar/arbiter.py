@@ -22,6 +22,7 @@ from harmony_sidecar.permits import (
     Overtaken,
     PermitTable,
     Promoted,
+    Recalled,
 )
 
 
@@ -36,6 +37,9 @@ class Channel(Protocol):
 
     def revoked(self, turn: Turn) -> None:
         """The turn holds nothing any more."""
+
+    def recalled(self) -> None:
+        """The worker has no standing leave any more."""
 
     def dropped(self) -> None:
         """Nothing more comes this way: the member, or the role, is elsewhere now."""
@@ -61,16 +65,28 @@ class Arbiter:
         return self._page.epoch != self.epoch
 
     def join(
-        self, member: Member, plan: NodePlan, channel: Channel, *, chunked: bool, held: Turn
+        self,
+        member: Member,
+        plan: NodePlan,
+        channel: Channel,
+        *,
+        chunked: bool,
+        held: Turn,
+        near: bool = False,
     ) -> None:
-        """A worker takes part; raises ValueError when its names are too long to record."""
+        """A worker takes part; raises ValueError when its names are too long to record.
+
+        `near`: its sidecar is this process.
+        """
         record_body(member, Phase.COMP, frozenset(plan.devices))
         previous = self._channels.get(member)
         self._channels[member] = channel
         if previous is not None and previous is not channel:
             previous.dropped()
         now = time.monotonic_ns()
-        self._apply(self._table.join(member, plan, chunked=chunked, held=held, now_ns=now))
+        self._apply(
+            self._table.join(member, plan, chunked=chunked, held=held, now_ns=now, near=near)
+        )
         if held and held not in self._table.live:
             channel.revoked(held)
 
@@ -120,6 +136,9 @@ class Arbiter:
         if primaries != self._shown:
             self._show(primaries)
         for decision in decisions:
+            if isinstance(decision, Recalled):
+                self._channels[decision.member].recalled()
+                continue
             live = decision.live
             if isinstance(decision, Granted):
                 self._holders.write(live)

@@ -107,6 +107,9 @@ class _Link:
     def revoked(self, turn: Turn) -> None:
         self._send(encode(MessageType.REVOKED, turn))
 
+    def recalled(self) -> None:
+        """Only the worker of the arbiter's own sidecar has a standing leave."""
+
     def dropped(self) -> None:
         _shut(self._connection)
 

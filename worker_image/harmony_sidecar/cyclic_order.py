@@ -52,6 +52,8 @@ class GroupMember:
     compute_lease_ns: int = MINIMUM_LEASE_NANOSECONDS
     network_lease_ns: int = MINIMUM_LEASE_NANOSECONDS
     network_profiled: bool = False
+    near: bool = False
+    """Its sidecar is the arbiter."""
     yields: bool = False
     """Members of its group have more rounds, and overtake it on the link."""
     pending: Pending | None = None

@@ -20,6 +20,8 @@ class PermitRequest:
     since_ns: int
     heard_ns: int
     """When the worker last heard that it waits."""
+    begun: bool = False
+    """It does not wait: it has a standing leave."""
 
 
 @dataclass(slots=True)
@@ -38,6 +40,12 @@ class HeldTurn:
     secondary: bool = False
     measured: bool = True
     """Whether it tells what the phase costs."""
+    begun: bool = False
+    """The worker does not know its turn, and names 0 instead."""
+
+    def is_named(self, turn: int) -> bool:
+        """Whether a RELEASE of `turn` ends it."""
+        return turn == self.turn or (turn == 0 and self.begun)
 
     def until(self, end_ns: int, bytes_moved: int = 0) -> PastTurn:
         """Return the whole phase, its lease aside."""

@@ -7,6 +7,10 @@ Invariants, whatever the calls: no two live COMP turns share a device; a link ca
 one primary and one secondary NET turn; a member holds at most one turn; every ready member
 is served in the end, because leases end and the walk below puts nobody behind for ever.
 
+A member that is alone on the node begins its phases without waiting for their grants; before
+anybody else gets anything, it is told to wait again, and RECALL_NANOSECONDS pass, in which it
+must have heard of it or said what it began.
+
 COMP is keyed by device. NET is keyed by link: the node's one link where a plan says
 HalfDuplex, else one link for each direction.
 """
@@ -27,6 +31,7 @@ from harmony_sidecar.cyclic_order import (
     Resource,
 )
 
+RECALL_NANOSECONDS: Final = 100_000_000
 EndCause = Literal["Release", "Lease", "Disconnect"]
 _ONE_LINK: Final[dict[Resource, tuple[Phase, ...]]] = {"NET": (Phase.PULL, Phase.PUSH)}
 _TWO_LINKS: Final[dict[Resource, tuple[Phase, ...]]] = {
@@ -48,6 +53,8 @@ class LiveTurn:
     secondary: bool = False
     chunked: bool = False
     """The holder steps aside for a primary, and shows its own progress on the board."""
+    standing: bool = False
+    """The holder may begin its next phases without waiting for their turns."""
     yields: bool = False
     """A NET turn that stays the secondary: members with more rounds overtake it at any time."""
 
@@ -78,7 +85,13 @@ class Ended(NamedTuple):
     cause: EndCause
 
 
-Decision = Granted | Promoted | Overtaken | Ended
+class Recalled(NamedTuple):
+    """The member must wait for its turns again."""
+
+    member: Member
+
+
+Decision = Granted | Promoted | Overtaken | Ended | Recalled
 
 
 class PermitTable:
@@ -92,6 +105,10 @@ class PermitTable:
         self._members: dict[Member, GroupMember] = {}
         self._groups: dict[str, Group] = {}
         self._links = _ONE_LINK
+        self._standing: Member | None = None
+        """Who begins phases without waiting: nobody else is granted anything."""
+        self._recalled_ns: int | None = None
+        """Since when it shall wait again."""
 
     def adopt(self, turns: Iterable[LiveTurn]) -> None:
         """Respect turns of the arbiter before: they hold until released, or until their lease."""
@@ -99,19 +116,30 @@ class PermitTable:
             self.live[live.turn] = live
 
     def join(
-        self, name: Member, plan: NodePlan, *, chunked: bool, held: Turn | None, now_ns: int
+        self,
+        name: Member,
+        plan: NodePlan,
+        *,
+        chunked: bool,
+        held: Turn | None,
+        now_ns: int,
+        near: bool = False,
     ) -> list[Decision]:
-        """A worker is there, and holds `held` or nothing; other turns of its name end."""
+        """A worker is there, and holds `held` or nothing; other turns of its name end.
+
+        `near`: its sidecar is the arbiter, so it may get a standing leave.
+        """
         decisions: list[Decision] = []
         for live in [turn for turn in self.live.values() if turn.member == name]:
             if live.turn != held:
                 self._end(live, "Release", decisions)
         self._forget(name)
-        member = GroupMember(name, chunked, plan.group, frozenset(plan.devices))
+        member = GroupMember(name, chunked, plan.group, frozenset(plan.devices), near=near)
         if held in self.live and self.live[held].member == name:
             member.turn = held
         self._members[name] = member
         self._enter_group(member, plan)
+        self._recall(decisions, now_ns)
         return self._settle(decisions, now_ns)
 
     def set_plan(self, name: Member, plan: NodePlan, now_ns: int) -> list[Decision]:
@@ -122,7 +150,9 @@ class PermitTable:
         self._leave_group(member)
         member.group, member.devices = plan.group, frozenset(plan.devices)
         self._enter_group(member, plan)
-        return self._settle([], now_ns)
+        decisions: list[Decision] = []
+        self._recall(decisions, now_ns)
+        return self._settle(decisions, now_ns)
 
     def leave(self, name: Member, now_ns: int, cause: EndCause = "Disconnect") -> list[Decision]:
         """A worker is gone: what it held is free at once."""
@@ -190,6 +220,8 @@ class PermitTable:
         member = self._members.pop(name, None)
         if member is not None:
             self._leave_group(member)
+        if name == self._standing:
+            self._standing = None
 
     def _leave_group(self, member: GroupMember) -> None:
         group = self._groups[member.group]
@@ -292,6 +324,10 @@ class PermitTable:
             for group in self._groups.values()
             if (walk := group.candidates(resource, phases, now_ns))
         ]
+        if self._standing is not None:
+            if self._recalled_ns is None or now_ns < self._recalled_ns + RECALL_NANOSECONDS:
+                return [each for walk in walks for each in walk if each[0].name == self._standing]
+            self._standing = None
         if len(walks) == 1:
             return walks[0]
         walks.sort(key=_first_sequence)
@@ -318,12 +354,31 @@ class PermitTable:
             member.devices if compute else frozenset(),
             now_ns + (member.compute_lease_ns if compute else member.network_lease_ns),
             chunked=member.chunked,
+            standing=self._is_alone(member),
         )
+        if live.standing:
+            self._standing, self._recalled_ns = member.name, None
         self.live[turn] = live
         member.turn = turn
         member.pending = None
         decisions.append(Granted(pending.request, live))
         return live
+
+    def _is_alone(self, member: GroupMember) -> bool:
+        """Whether nobody else is there or planned to be, or has left a turn behind."""
+        plan = self._groups[member.group].plan
+        return (
+            member.near
+            and len(self._members) == 1
+            and len(plan.members) <= 1
+            and plan.permits == "Cyclic"
+            and all(live.member == member.name for live in self.live.values())
+        )
+
+    def _recall(self, decisions: list[Decision], now_ns: int) -> None:
+        if self._standing is not None and self._recalled_ns is None:
+            self._recalled_ns = now_ns
+            decisions.append(Recalled(self._standing))
 
     def _promote(self, live: LiveTurn, decisions: list[Decision], now_ns: int) -> None:
         holder = self._members.get(live.member)

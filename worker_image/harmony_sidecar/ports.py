@@ -38,6 +38,7 @@ from harmony_sidecar.session import WorkerSession
 log = logging.getLogger(__name__)
 
 _SECONDARY: Final = int(GrantFlags.SECONDARY)
+_STANDING: Final = int(GrantFlags.STANDING)
 
 
 class LocalPort:
@@ -47,7 +48,9 @@ class LocalPort:
         """Join the arbiter; with the lock held. Raises ValueError as `Arbiter.join` does."""
         self._arbiter = arbiter
         self._session = session
-        arbiter.join(session.member, plan, self, chunked=session.chunked, held=session.held)
+        arbiter.join(
+            session.member, plan, self, chunked=session.chunked, held=session.held, near=True
+        )
         session.port_answers()
 
     def acquire(self, request: int, phase: Phase) -> None:
@@ -72,7 +75,8 @@ class LocalPort:
 
     def granted(self, request: int, live: LiveTurn, epoch: int) -> None:
         """The request got its turn."""
-        self._session.granted(request, live.turn, epoch, live.secondary, live.deadline_ns)
+        flags = (_SECONDARY if live.secondary else 0) | (_STANDING if live.standing else 0)
+        self._session.granted(request, live.turn, epoch, flags, live.deadline_ns)
 
     def extended(self, turn: Turn, deadline_ns: int) -> None:
         """The turn's lease ends at another time."""
@@ -81,6 +85,10 @@ class LocalPort:
     def revoked(self, turn: Turn) -> None:
         """The turn holds nothing any more."""
         self._session.revoked(turn)
+
+    def recalled(self) -> None:
+        """The worker must wait for its turns again."""
+        self._session.recalled()
 
     def dropped(self) -> None:
         """Another sidecar claims to serve this worker, or the role is elsewhere."""
@@ -167,9 +175,7 @@ class RemotePort:
             _, _, request, turn, epoch, flags, deadline_ns = LINK_GRANT.unpack_from(message)
             with self._lock:
                 if self._session.port is self:
-                    self._session.granted(
-                        request, turn, epoch, flags & _SECONDARY != 0, deadline_ns
-                    )
+                    self._session.granted(request, turn, epoch, flags, deadline_ns)
         elif size >= LINK_LEASE.size and message[2] == LEASE:
             _, _, turn, deadline_ns = LINK_LEASE.unpack_from(message)
             with self._lock:

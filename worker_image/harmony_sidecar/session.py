@@ -45,6 +45,7 @@ NO_ARBITER_NANOSECONDS: Final = 2_000_000_000
 _SECONDARY: Final = int(GrantFlags.SECONDARY)
 _UNCOORDINATED: Final = int(GrantFlags.UNCOORDINATED)
 _STOP: Final = int(GrantFlags.STOP)
+_STANDING: Final = int(GrantFlags.STANDING)
 _WAIT_NANOSECONDS: Final = int(0.8 * WAIT_INTERVAL_SECONDS * 1e9)
 _PERMIT_PHASES: Final = {int(p): p for p in (Phase.PULL, Phase.COMP, Phase.PUSH)}
 
@@ -93,6 +94,8 @@ class WorkerSession:
         self._held: HeldTurn | None = None
         self._overdue: HeldTurn | None = None
         """A turn whose lease has ended while the worker is still busy with it."""
+        self._standing = False
+        """The worker was told that it need not wait for its turns."""
         self._in_sync = False
         """PUSH is over; the next iteration has not begun."""
         self._state = SidecarState(job=job, worker=worker)
@@ -103,6 +106,7 @@ class WorkerSession:
             MessageType.REPORT: self._report,
             MessageType.SHOULD_STOP: self._should_stop,
             MessageType.END: self._end,
+            MessageType.BEGIN: self._begin,
         }
 
     # ---- the worker's side
@@ -122,6 +126,7 @@ class WorkerSession:
                 turn, _PERMIT_PHASES[phase], iteration, now, now, NEVER_NANOSECONDS, measured=False
             )
         self.connection = connection
+        self._standing = False
         self._port_lost_ns = now
         self.chunked = bool(flags & HelloFlags.CHUNKED)
         self._state.connected, self._state.ended = True, False
@@ -148,7 +153,10 @@ class WorkerSession:
         if handler is not None:
             handler(*fields)
 
-    def _acquire(self, number: int, code: int, iteration: int) -> None:
+    def _begin(self, code: int, iteration: int) -> None:
+        self._acquire(0, code, iteration, begun=True)
+
+    def _acquire(self, number: int, code: int, iteration: int, *, begun: bool = False) -> None:
         now = time.monotonic_ns()
         phase = _PERMIT_PHASES.get(code)
         if phase is None:
@@ -156,7 +164,7 @@ class WorkerSession:
         unfinished, self._held = self._held, None
         self._overdue = None
         self._in_sync = False
-        self._pending = PermitRequest(number, phase, iteration, now, now)
+        self._pending = PermitRequest(number, phase, iteration, now, now, begun)
         if self.port is not None:
             if self.plan is not None and self.plan.permits != "None":
                 self.port.acquire(number, phase)
@@ -171,14 +179,14 @@ class WorkerSession:
     def _release(self, turn: Turn, bytes_moved: int) -> None:
         now = time.monotonic_ns()
         held = self._held
-        if held is not None and held.turn == turn:
+        if held is not None and held.is_named(turn):
             self._held = None
-            if turn and self.port is not None:
-                self.port.release(turn)
+            if held.turn and self.port is not None:
+                self.port.release(held.turn)
             self._in_sync = held.phase is Phase.PUSH
             past = held.until(now, bytes_moved)
             self._accounts.note(held.within_lease(past), past if held.measured else None)
-        elif self._overdue is not None and self._overdue.turn == turn:
+        elif self._overdue is not None and self._overdue.is_named(turn):
             overdue, self._overdue = self._overdue, None
             if overdue.measured:
                 self._accounts.note(None, overdue.until(now, bytes_moved))
@@ -237,6 +245,7 @@ class WorkerSession:
         if self._port_answers:
             self._port_answers = False
             self._port_lost_ns = time.monotonic_ns()
+        self.recalled()
         port, self.port = self.port, None
         if port is not None:
             port.close()
@@ -248,9 +257,7 @@ class WorkerSession:
         if self.port is not None:
             self.port.set_plan(plan)
 
-    def granted(
-        self, number: int, turn: Turn, epoch: int, secondary: bool, deadline_ns: int
-    ) -> None:
+    def granted(self, number: int, turn: Turn, epoch: int, flags: int, deadline_ns: int) -> None:
         """Pass a grant on, unless it is outdated."""
         if epoch < self._current_epoch():
             return
@@ -259,7 +266,7 @@ class WorkerSession:
             if self.port is not None:
                 self.port.release(turn)
             return
-        start_ns = self._send_grant(request, turn, epoch, _SECONDARY if secondary else 0)
+        start_ns = self._send_grant(request, turn, epoch, flags)
         self._held = HeldTurn(
             turn,
             request.phase,
@@ -268,8 +275,15 @@ class WorkerSession:
             start_ns,
             deadline_ns,
             epoch,
-            secondary,
+            secondary=flags & _SECONDARY != 0,
+            begun=request.begun,
         )
+
+    def recalled(self) -> None:
+        """The worker must wait for its turns again."""
+        if self._standing:
+            self._standing = False
+            self._send(encode(MessageType.RECALL))
 
     def lease_extended(self, turn: Turn, deadline_ns: int) -> None:
         """The lease of a turn ends at another time."""
@@ -313,6 +327,7 @@ class WorkerSession:
                 start_ns,
                 NEVER_NANOSECONDS,
                 measured=measured_only,
+                begun=request.begun,
             )
         elif now_ns - request.heard_ns > _WAIT_NANOSECONDS:
             request.heard_ns = now_ns
@@ -341,7 +356,9 @@ class WorkerSession:
         if self.plan is not None and self.plan.stop:
             flags |= _STOP
         start_ns = time.monotonic_ns()
-        self._send(encode(MessageType.GRANT, request.number, turn, epoch, flags))
+        if not request.begun:
+            self._standing = flags & _STANDING != 0
+            self._send(encode(MessageType.GRANT, request.number, turn, epoch, flags))
         self._pending = None
         return start_ns
 

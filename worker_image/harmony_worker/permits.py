@@ -44,6 +44,7 @@ _AT_ONCE: Final = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 _SECONDARY: Final = int(GrantFlags.SECONDARY)
 _UNCOORDINATED: Final = int(GrantFlags.UNCOORDINATED)
 _STOP: Final = int(GrantFlags.STOP)
+_STANDING: Final = int(GrantFlags.STANDING)
 
 
 class Grant:
@@ -109,6 +110,8 @@ class PermitClient:
         self._quick = dict.fromkeys(Phase, False)
         self._unsent = b""
         self._silent = self._welcomed = False
+        self._standing = False
+        """Nobody else is there: phases begin without waiting for their permits."""
         self._stop = False
         self._ended = False
         self._warned = False
@@ -126,6 +129,11 @@ class PermitClient:
 
     def acquire(self, phase: Phase, iteration: int) -> Grant:
         """Wait for leave to run a phase; without a permit where nobody answers in time."""
+        if self._standing:
+            self._hear_out()
+        if self._standing:
+            self._send(encode(MessageType.BEGIN, phase, iteration))
+            return Grant(phase, Turn(0), Epoch(0), 0, None)
         number = self._request = (self._request + 1) & 0xFFFFFFFF
         for _ in range(2):  # once more where the sidecar goes away and is back in time
             if not self._is_reachable():
@@ -138,6 +146,7 @@ class PermitClient:
                 _, turn, epoch, flags = map(int, fields)
                 self._warned = False
                 self._stop = self._stop or flags & _STOP != 0
+                self._standing = flags & _STANDING != 0
                 board = self._board if phase is not Phase.COMP else None
                 return Grant(phase, Turn(turn), Epoch(epoch), flags, board)
         if not self._warned and not self._ended:
@@ -210,13 +219,13 @@ class PermitClient:
             return False
         self._socket = connection
         self._reader = FrameReader()
-        self._silent = self._welcomed = False
+        self._silent = self._welcomed = self._standing = False
         self._send(encode(MessageType.HELLO, MAGIC, VERSION, self._flags, 0, 0))
         return True
 
     def _lose(self) -> None:
         self.close()
-        self._silent = False
+        self._silent = self._standing = False
         self._lost_at = time.monotonic()
 
     def _send(self, frame: bytes) -> None:
@@ -251,26 +260,28 @@ class PermitClient:
                 if kind == answer and number in (None, fields[0]):
                     found = fields
                 else:
-                    self._give_back(kind, fields)
+                    self._hear(kind, fields)
             if found is not None:
                 return found
         return None
 
     def _hear_out(self) -> None:
-        """See whether a silent sidecar has said something in the meantime."""
+        """Take in what the sidecar has said unasked, or after it was silent."""
         try:
             while self._socket is not None:
                 for kind, fields in self._receive(socket.MSG_DONTWAIT):
-                    self._give_back(kind, fields)
+                    self._hear(kind, fields)
                 self._silent = False
         except BlockingIOError:
             pass
         except (OSError, ProtocolError):
             self._lose()
 
-    def _give_back(self, kind: int, fields: tuple[int | float, ...]) -> None:
-        """Return the permit of a request that was given up."""
-        if kind == MessageType.GRANT and fields[1]:
+    def _hear(self, kind: int, fields: tuple[int | float, ...]) -> None:
+        """Return the permit of a request that was given up; end a standing leave."""
+        if kind == MessageType.RECALL:
+            self._standing = False
+        elif kind == MessageType.GRANT and fields[1]:
             self._send(encode(MessageType.RELEASE, int(fields[1]), 0))
 
     def _receive_soon(self) -> list[tuple[int, tuple[int | float, ...]]]:

@@ -223,6 +223,47 @@ def test_a_transfer_that_ignores_the_board_gets_no_company(make_node: MakeNode) 
     assert not grants[0].secondary
 
 
+def test_a_job_alone_begins_at_once_until_another_joins_and_all_is_recorded(
+    make_node: MakeNode,
+) -> None:
+    node = make_node("a/0")
+    first = node.add("a")
+    node.arbiter()
+    client = first.connect()
+    assert client.acquire(Phase.PULL, 0).turn, "the first time it waits for the answer"
+    began = client.acquire(Phase.COMP, 0)
+    assert (began.turn, began.coordinated) == (0, True)
+    wait_until(lambda: first.state().doing == "COMP")
+    second = node.add("b").connect()
+    thread, grants = acquire_in_thread(second)
+    client.release(began)
+    thread.join()
+    asked, answers = acquire_in_thread(client)
+    wait_until(lambda: first.state().waiting_for == "COMP")
+    second.release(grants[0])
+    asked.join()
+    assert answers[0].turn
+    turns = [turn for sidecar in node.sidecars.values() for turn in sidecar.turns()]
+    assert len(turns) == 3
+    assert all(turn.coordinated and turn.ended_by == "Release" for turn in turns)
+    assert overlapping_compute_turns(turns) == []
+
+
+def test_a_job_alone_sees_what_the_plan_says(make_node: MakeNode) -> None:
+    node = make_node("a/0")
+    client = node.add("a").connect()
+    for iteration in range(3):
+        client.release(client.acquire(Phase.COMP, iteration))
+    node.write_plan(stop=True, generation=2)
+
+    def stops() -> bool:
+        grant = client.acquire(Phase.COMP, 3)
+        client.release(grant)
+        return grant.stop
+
+    wait_until(stops)
+
+
 def test_a_newer_connection_of_the_worker_replaces_the_older(make_node: MakeNode) -> None:
     sidecar = make_node("a/0").add("a")
     old = sidecar.connect()

@@ -34,6 +34,8 @@ VALID = [
     encode(MessageType.REPORT, 2**64 - 1, 2**64 - 1, float("inf")),
     encode(MessageType.SHOULD_STOP),
     encode(MessageType.END),
+    encode(MessageType.BEGIN, Phase.PULL, 2**64 - 1),
+    encode(MessageType.BEGIN, Phase.SYNC, 0),
     encode(MessageType.GRANT, 1, 1, 1, 0),
     struct.pack("<HB", 1, 200),
 ]

@@ -16,7 +16,16 @@ from hypothesis.stateful import (
 from harmony_api.node_plan import NodePlan, PlannedMember
 from harmony_api.worker_protocol import Epoch, Phase, Turn
 from harmony_sidecar.cyclic_order import Member
-from harmony_sidecar.permits import Decision, Ended, Granted, Overtaken, PermitTable, Promoted
+from harmony_sidecar.permits import (
+    RECALL_NANOSECONDS,
+    Decision,
+    Ended,
+    Granted,
+    Overtaken,
+    PermitTable,
+    Promoted,
+    Recalled,
+)
 
 NAMES = [Member(f"{job}/0") for job in "abcde"]
 DEVICES = ["0", "1", "2"]
@@ -62,11 +71,20 @@ class PermitsKeepTheirPromises(RuleBasedStateMachine):
         self.holding: dict[Member, Turn] = {}
         self.requests = 0
         self.seen: set[Turn] = set()
+        self.standing: Member | None = None
+        self.standing_until: float = 0
 
     def follow(self, decisions: list[Decision]) -> None:
         for decision in decisions:
+            if isinstance(decision, Recalled):
+                assert decision.member == self.standing
+                self.standing_until = self.now + RECALL_NANOSECONDS
+                continue
             live = decision.live
             if isinstance(decision, Granted):
+                assert self.now >= self.standing_until or live.member == self.standing
+                if live.standing:
+                    self.standing, self.standing_until = live.member, float("inf")
                 assert self.waiting.pop(live.member) == decision.request
                 assert live.member not in self.holding
                 assert live.turn not in self.seen
@@ -90,10 +108,25 @@ class PermitsKeepTheirPromises(RuleBasedStateMachine):
     @rule(name=names, chunked=st.booleans(), keeps=st.booleans(), data=st.data())
     def join(self, name: Member, chunked: bool, keeps: bool, data: st.DataObject) -> None:
         self.joined.add(name)
-        self.waiting.pop(name, None)
+        self.forget(name)
         held = self.holding.get(name) if keeps else None
         plan = data.draw(plans(self.network))
-        self.follow(self.table.join(name, plan, chunked=chunked, held=held, now_ns=self.now))
+        self.follow(
+            self.table.join(
+                name, plan, chunked=chunked, held=held, now_ns=self.now, near=name == NAMES[0]
+            )
+        )
+
+    @rule(data=st.data())
+    def stay_alone_at_the_arbiter(self, data: st.DataObject) -> None:
+        for name in NAMES[1:]:
+            self.leave(name)
+        self.join(NAMES[0], True, True, data)
+
+    def forget(self, name: Member) -> None:
+        self.waiting.pop(name, None)
+        if name == self.standing:
+            self.standing, self.standing_until = None, 0
 
     @rule(name=names, data=st.data())
     def replan(self, name: Member, data: st.DataObject) -> None:
@@ -102,14 +135,14 @@ class PermitsKeepTheirPromises(RuleBasedStateMachine):
     @rule(name=names)
     def leave(self, name: Member) -> None:
         self.joined.discard(name)
-        self.waiting.pop(name, None)
+        self.forget(name)
         self.follow(self.table.leave(name, self.now))
         assert name not in self.holding
 
     @rule(name=names)
     def lose_the_sidecar(self, name: Member) -> None:
         self.joined.discard(name)
-        self.waiting.pop(name, None)
+        self.forget(name)
         self.follow(self.table.detach(name, self.now))
 
     @precondition(lambda self: self.joined)
