@@ -8,6 +8,7 @@ import pytest
 
 from cluster.api_server import ApiServer
 from cluster.local_api_server import local_api_server
+from cluster.waiting import until
 
 Kubectl = Callable[..., str]
 
@@ -24,8 +25,18 @@ def api_server(crds: Path) -> Iterator[ApiServer]:
     with local_api_server() as server:
         for definition in sorted(crds.glob("*.yaml")):
             server.kubectl("apply", "--server-side", "--filename", str(definition))
-            server.kubectl("wait", "--for=condition=Established", "--filename", str(definition))
+        until(
+            lambda: served(server) == {"harmonyjobs", "harmonygroups"},
+            seconds=30,
+            what="Harmony's resources are served",
+        )
         yield server
+
+
+def served(server: ApiServer) -> set[str]:
+    """Return which of Harmony's resources clients can find by now."""
+    names = server.kubectl("api-resources", "--api-group=harmony.dev", "--output=name").split()
+    return {name.removesuffix(".harmony.dev") for name in names}
 
 
 @pytest.fixture(scope="session")

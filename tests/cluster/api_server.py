@@ -80,8 +80,13 @@ class ApiServer:
 
 def kubectl(kubeconfig: Path, *arguments: str, input: str | None = None) -> str:  # noqa: A002
     """Run kubectl with `kubeconfig` and return what it printed; see `ApiServer.kubectl`."""
+    # A cache of its own: another server at this address had other resources.
+    cache = kubeconfig.parent / "kubectl-cache"
     done = subprocess.run(
-        [binaries.path("kubectl"), "--kubeconfig", kubeconfig, *arguments],
+        [
+            *(binaries.path("kubectl"), "--kubeconfig", kubeconfig, "--cache-dir", cache),
+            *arguments,
+        ],
         input=input,
         capture_output=True,
         text=True,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from job_specs import FULL, MINIMAL
 
+from cluster.waiting import until
 from harmony_api.conditions import Condition, ConditionType, RunningReason
 from harmony_api.harmony_group import (
     GroupColumns,
@@ -214,8 +215,14 @@ def test_jobs_are_found_by_state_and_group_and_with_all_that_is_harmonys(there: 
 
 
 def test_every_field_is_explained(kubectl: Kubectl) -> None:
-    explained = kubectl("explain", "hj.spec.sharing.maxSlowdownPercent")
-    assert "that sharing may cost it" in explained
+    def explanation() -> str:
+        try:
+            return kubectl("explain", "hj.spec.sharing.maxSlowdownPercent")
+        except subprocess.CalledProcessError:
+            return ""
+
+    text = until(explanation, seconds=30, what="the API server describes the new resource")
+    assert "that sharing may cost it" in text
 
 
 @pytest.mark.parametrize(
@@ -272,8 +279,6 @@ def test_a_job_stored_before_a_field_existed_is_read_with_its_default(
 
 
 def read_until_defaulted(kubectl: Kubectl, namespace: str, resource: str) -> dict[str, Any]:
-    from cluster.waiting import until
-
     found: dict[str, Any] = {}
 
     def defaulted() -> bool:
