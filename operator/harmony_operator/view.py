@@ -57,6 +57,11 @@ class JobView:
     problem: ApiProblem | None = None
     """A write of the last pass that the API server refused."""
 
+    @property
+    def member(self) -> GroupMember | None:
+        """The job's place in its group."""
+        return None if self.group is None else member_of(self.group, self.job)
+
 
 def view_of(
     key: ObjectKey, state: ClusterState, binding: GpuBinding, memory: PlanMemory

@@ -1,0 +1,187 @@
+"""Whether all of a job runs, and if not, what it waits for: the first thing to look at."""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final
+
+from harmony_api.conditions import ConditionType, RunningReason
+from harmony_operator.gpu_binding import BindingProblem
+from harmony_operator.observed import ApiProblem, ObservedPod, Role
+from harmony_operator.policies.conditions import Observation, condition, time_of
+from harmony_operator.policies.failure import backoff_end_seconds
+from harmony_operator.policies.pod_outcome import in_words, is_leaving, is_live, name_of
+from harmony_operator.policies.roster import is_unreachable
+from harmony_operator.policies.standing import Standing
+
+_IMAGE_REASONS: Final = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "ImageInspectError",
+    }
+)
+
+
+def running(standing: Standing) -> Observation:
+    """Return the condition Running of a job that is not finished."""
+    if standing.stopping and (observation := _stopping(standing)):
+        return observation
+    missing = _missing(standing, "server") or _missing(standing, "worker")
+    if missing is None:
+        return _all_run(standing)
+    reasons = chain(
+        _refusals(standing.view.problem),
+        _bindings(standing),
+        _pod_troubles(standing),
+        _pauses(standing),
+    )
+    return next(reasons, missing)
+
+
+def is_running(pod: ObservedPod) -> bool:
+    """Whether the pod does its work."""
+    return is_live(pod) and pod.ready
+
+
+def _stopping(standing: Standing) -> Observation | None:
+    """What is said of a job that may not run, or whose workers are in the wrong place."""
+    alive = [pod for pod in standing.workers if is_live(pod) or is_leaving(pod)]
+    if standing.may_run:
+        count = _count(len(alive), "worker")
+        message = f"{count} to stop at an iteration boundary before they start in the new place"
+        return Observation("False", RunningReason.MOVING, message) if alive else None
+    if alive:
+        message = f"{_count(len(alive), 'worker')} to stop at an iteration boundary"
+        return Observation("False", RunningReason.STOPPING, message)
+    if standing.fault is None and standing.spec is not None and standing.spec.suspend:
+        return Observation("False", RunningReason.SUSPENDED, "see the condition Suspended")
+    return Observation("False", RunningReason.NOT_ADMITTED, "see the condition Admitted")
+
+
+def _refusals(problem: ApiProblem | None) -> Iterator[Observation]:
+    if problem is None:
+        return
+    message = f"{problem.what}: {problem.message}"
+    if problem.reason == "AlreadyExists":
+        message = f"{problem.what}: the name is taken by an object of somebody else; remove it"
+        yield Observation("False", RunningReason.NAME_CONFLICT, message)
+    elif problem.status == 403 and "exceeded quota" in problem.message:
+        yield Observation("False", RunningReason.QUOTA_EXCEEDED, message)
+    else:
+        yield Observation("False", RunningReason.POD_REFUSED, message)
+
+
+def _bindings(standing: Standing) -> Iterator[Observation]:
+    for index, binding in enumerate(standing.view.bindings):
+        if isinstance(binding, BindingProblem) and index not in standing.succeeded:
+            yield Observation("False", binding.reason, f"worker {index}: {binding.message}")
+
+
+def _pod_troubles(standing: Standing) -> Iterator[Observation]:
+    view = standing.view
+    if view.foreign_pod_names:
+        names = ", ".join(sorted(view.foreign_pod_names))
+        message = f"waits until the pods of an earlier job of this name are gone: {names}"
+        yield Observation("False", RunningReason.NAME_CONFLICT, message)
+    for pod in (*standing.servers, *standing.workers):
+        if not is_live(pod):
+            continue
+        words = f"{name_of(pod)}: {pod.waiting_reason}: {pod.waiting_message}"
+        if pod.waiting_reason in _IMAGE_REASONS:
+            yield Observation("False", RunningReason.IMAGE_MISSING, _steady(words, pod, standing))
+        elif pod.waiting_reason:
+            yield Observation("False", RunningReason.POD_REFUSED, words)
+        elif pod.unschedulable_message:
+            words = f"{name_of(pod)}: {pod.unschedulable_message}"
+            yield Observation("False", RunningReason.UNSCHEDULABLE, words)
+        elif is_unreachable(pod, view.unreachable_nodes):
+            reason = _RESTARTING[pod.role]
+            message = f"{name_of(pod)} is on {pod.node}, which does not answer"
+            yield Observation("False", reason, message)
+    for pod in (*standing.servers, *standing.workers):
+        if pod.phase == "Failed" and pod.termination is None and not pod.disrupted:
+            yield Observation("False", RunningReason.POD_REFUSED, in_words(pod))
+
+
+def _pauses(standing: Standing) -> Iterator[Observation]:
+    status, counted = standing.view.job.status, standing.counted
+    if counted is not None:
+        yield Observation("False", RunningReason.BACKING_OFF, counted.message)
+        return
+    end = backoff_end_seconds(status)
+    if standing.view.now_seconds >= end:
+        return
+    before = condition(status.conditions, ConditionType.RUNNING)
+    if before is not None and before.reason == RunningReason.BACKING_OFF:
+        yield Observation("False", RunningReason.BACKING_OFF, before.message)
+    else:
+        message = f"restart {status.restarts} is due at {time_of(end):%H:%M:%S} UTC"
+        yield Observation("False", RunningReason.BACKING_OFF, message)
+
+
+def _missing(standing: Standing, role: Role) -> Observation | None:
+    """What is said while not all servers, or not all workers, do their work."""
+    assert standing.spec is not None
+    if role == "server":
+        total, pods = standing.spec.parameter_servers.replicas, standing.roster.servers
+    else:
+        total, pods = standing.spec.workers.least, standing.roster.workers
+    indices = [
+        index for index in range(total) if role == "server" or index not in standing.succeeded
+    ]
+    there = [index for index in indices if index in pods and _serves(pods[index])]
+    if len(there) == len(indices):
+        return None
+    before = condition(standing.view.job.status.conditions, ConditionType.RUNNING)
+    again = before is not None and before.reason in _BEGUN
+    broken = any(not is_live(pod) for index, pod in pods.items() if index in indices)
+    reason = _RESTARTING[role] if again or broken or standing.starting_over else _STARTING[role]
+    message = f"{len(there)} of {_count(len(indices), role)} ready"
+    if standing.starting_over:
+        message = "all servers and workers are replaced, since a server's state was lost"
+    return Observation("False", reason, message)
+
+
+def _serves(pod: ObservedPod) -> bool:
+    """Whether the pod does its work; a server that ended well has done it."""
+    done = pod.role == "server" and pod.termination is not None and not pod.termination.exit_code
+    return is_running(pod) or (done and not is_leaving(pod))
+
+
+def _all_run(standing: Standing) -> Observation:
+    workers = _count(sum(map(is_running, standing.workers)), "worker")
+    servers = _count(sum(map(is_running, standing.servers)), "server")
+    return Observation("True", RunningReason.WORKERS_RUNNING, f"{workers} and {servers}")
+
+
+def _steady(words: str, pod: ObservedPod, standing: Standing) -> str:
+    """The kubelet alternates between two messages about one image: the first stays."""
+    before = condition(standing.view.job.status.conditions, ConditionType.RUNNING)
+    if before is None or before.reason != RunningReason.IMAGE_MISSING:
+        return words
+    return before.message if before.message.startswith(f"{name_of(pod)}:") else words
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
+
+
+_STARTING: Final = {
+    "server": RunningReason.SERVERS_STARTING,
+    "worker": RunningReason.WORKERS_STARTING,
+}
+_RESTARTING: Final = {
+    "server": RunningReason.SERVERS_RESTARTING,
+    "worker": RunningReason.WORKERS_RESTARTING,
+}
+_BEGUN: Final = frozenset(
+    {
+        RunningReason.WORKERS_RUNNING,
+        RunningReason.WORKERS_RESTARTING,
+        RunningReason.SERVERS_RESTARTING,
+        RunningReason.BACKING_OFF,
+    }
+)
+"""Reasons after which a missing pod is one that was there before."""

@@ -1,0 +1,89 @@
+"""How workers are brought to a stop: at an iteration boundary, and in the end by force.
+
+All workers of a job stop together, at one iteration that the servers name. So when one has to,
+because it is in the wrong place or the job may not run, all are told; and none is started
+anew before the last one has left its old place. A worker that is told sees it within a minute
+or two, when the kubelet refreshes the file with its plan. Programs that do not talk to the
+sidecar would never stop: they are deleted, with their grace period.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from harmony_api import labels
+from harmony_operator.actions import Annotate, Delete, Step
+from harmony_operator.builders.node_plan import stopping
+from harmony_operator.observed import ObservedPod
+from harmony_operator.policies.pod_outcome import is_leaving, is_live
+from harmony_operator.policies.roster import is_unreachable
+from harmony_operator.view import JobView
+
+STOP_WITHIN_SECONDS: Final = 180.0
+"""Until a worker that was told to stop is deleted: for the plan to reach it, and some more."""
+STOP_WITHIN_ITERATIONS: Final = 10
+"""And so many of its iterations alone, for those that take long or share."""
+
+
+def out_of_place(workers: Iterable[ObservedPod], view: JobView) -> bool:
+    """Whether a worker was told to stop, or runs where the plan does not want it."""
+    return any(
+        pod.stop_asked_seconds is not None or (is_live(pod) and not _in_place(pod, view))
+        for pod in workers
+        if not is_leaving(pod)
+    )
+
+
+def stop_steps(workers: Iterable[ObservedPod], view: JobView) -> tuple[Step, ...]:
+    """Return what brings every live worker nearer to its stop."""
+    steps: list[Step] = []
+    for pod in filter(is_live, workers):
+        if _cannot_hear(pod, view) or view.now_seconds >= _patience_end(pod, view):
+            steps.append(delete(pod))
+        elif pod.stop_asked_seconds is None:
+            steps.append(_ask(pod, view.now_seconds))
+    return tuple(steps)
+
+
+def next_look_seconds(workers: Iterable[ObservedPod], view: JobView) -> float | None:
+    """Return when the patience with the first stopping worker ends."""
+    asked = (pod for pod in workers if is_live(pod) and pod.stop_asked_seconds is not None)
+    return min((_patience_end(pod, view) for pod in asked), default=None)
+
+
+def delete(pod: ObservedPod) -> Delete:
+    """Return the step that deletes the pod."""
+    return Delete(kind="Pod", key=pod.key, uid=pod.uid)
+
+
+def _in_place(pod: ObservedPod, view: JobView) -> bool:
+    group, member = view.group, view.member
+    if group is None or member is None or pod.index >= len(member.slot_indices):
+        return False
+    slot = group.spec.slots[member.slot_indices[pod.index]]
+    return (pod.group, pod.slot) == (group.key.name, slot.name)
+
+
+def _cannot_hear(pod: ObservedPod, view: JobView) -> bool:
+    """Whether telling it is in vain: it does not run yet, or cannot be reached."""
+    if is_unreachable(pod, view.unreachable_nodes):
+        return True
+    return pod.started_seconds is None or not pod.node_plan
+
+
+def _patience_end(pod: ObservedPod, view: JobView) -> float:
+    if pod.stop_asked_seconds is None:
+        return float("inf")
+    iteration_seconds = max(
+        (profile.iteration_seconds for profile in view.job.status.profiles), default=0.0
+    )
+    return pod.stop_asked_seconds + STOP_WITHIN_SECONDS + STOP_WITHIN_ITERATIONS * iteration_seconds
+
+
+def _ask(pod: ObservedPod, now_seconds: float) -> Annotate:
+    now = datetime.fromtimestamp(int(now_seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Annotate(
+        kind="Pod",
+        key=pod.key,
+        annotations={labels.NODE_PLAN: stopping(pod.node_plan), labels.STOP_TIME: now},
+    )
