@@ -5,9 +5,10 @@ there, so that `kubectl wait` finds them, and `Unknown` means not decided yet. A
 `meaning` is the sentence that the documentation prints, so the two cannot differ.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, PlainSerializer
 
@@ -134,6 +135,17 @@ class FailedReason(_Word):
     FAILURE_POLICY_RULE = "FailurePolicyRule", "A rule of its failure policy says Fail."
     DEADLINE_EXCEEDED = "DeadlineExceeded", "It ran longer than activeDeadlineSeconds."
     SUCCEEDED = "JobSucceeded", "See the condition Succeeded."
+
+
+REASONS: Final[Mapping[ConditionType, type[_Word]]] = {
+    ConditionType.VALID: ValidReason,
+    ConditionType.ADMITTED: AdmittedReason,
+    ConditionType.RUNNING: RunningReason,
+    ConditionType.SUSPENDED: SuspendedReason,
+    ConditionType.SUCCEEDED: SucceededReason,
+    ConditionType.FAILED: FailedReason,
+}
+"""The reasons that each condition can have."""
 
 
 class Condition(StatusModel):

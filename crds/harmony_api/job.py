@@ -143,6 +143,7 @@ class MemoryRange(ResourceModel):
                 " || !isQuantity(string(self.minimum)) || !isQuantity(string(self.footprint))"
                 " || !quantity(string(self.minimum))"
                 ".isGreaterThan(quantity(string(self.footprint)))",
+                message="minimum is above footprint: lower minimum or raise footprint",
                 message_expression="'minimum (' + string(self.minimum)"
                 " + ') is above footprint (' + string(self.footprint)"
                 " + '): lower minimum or raise footprint'",

@@ -15,10 +15,10 @@ class Rule:
 
     holds: str
     """What must be true."""
-    message: str = ""
+    message: str
     """What a user reads when it is not."""
     message_expression: str = ""
-    """CEL for the message, where it tells values."""
+    """CEL for a message with values, which is read instead."""
     field_path: str = ""
     """The field to blame, as `.name`; empty: the object itself."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from harmony_crds.definitions import Definition, harmony_groups, harmony_jobs
+from harmony_crds.reference import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 _NOTE = "# Written by `make crds` from the models in crds/harmony_api; never edited.\n"
@@ -15,10 +16,13 @@ _NOTE = "# Written by `make crds` from the models in crds/harmony_api; never edi
 
 def generated_files() -> Mapping[Path, str]:
     """Return the text of every generated file, by its path."""
-    return {
-        ROOT / "crds/harmonyjobs.yaml": _yaml(harmony_jobs()),
-        ROOT / "crds/harmonygroups.yaml": _yaml(harmony_groups()),
-    }
+    jobs, groups = harmony_jobs(), harmony_groups()
+    files = {ROOT / "docs/reference.md": reference([jobs, groups])}
+    # Helm reads no file outside a chart, so the chart has its own.
+    for folder in (ROOT / "crds", ROOT / "charts/harmony/crd-files"):
+        files[folder / "harmonyjobs.yaml"] = _yaml(jobs)
+        files[folder / "harmonygroups.yaml"] = _yaml(groups)
+    return files
 
 
 def _yaml(definition: Definition) -> str:

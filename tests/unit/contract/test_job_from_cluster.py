@@ -61,9 +61,8 @@ def test_times_are_written_as_kubernetes_does_and_read_back(time: datetime) -> N
 def test_every_reason_of_a_condition_can_be_written_and_is_explained(
     condition: conditions.ConditionType,
 ) -> None:
-    reasons = getattr(conditions, f"{condition}Reason")
     assert condition.meaning.endswith(".")
-    for reason in reasons:
+    for reason in conditions.REASONS[condition]:
         assert reason.meaning.endswith(".")
         written = Condition(
             type=condition,
