@@ -138,7 +138,7 @@ class Operator:
         classes: frozenset[str] = frozenset()
         if "resource.k8s.io/v1 deviceclasses" in served:
             found = await client.list_metadata("DeviceClass")
-            classes = frozenset(one["metadata"]["name"] for one in found["items"])
+            classes = frozenset(one["metadata"]["name"] for one in found["items"] or ())
         binding = choose(self._settings, served, classes)
         _logger.info("devices are bound by: %s", binding.name)
         return binding
@@ -151,8 +151,7 @@ class Operator:
         """Say that all is well; raises kopf.PermanentError where the planner hangs."""
         if self._planner is None:
             return "waiting"
-        since = self._planner.finished_pass_seconds
-        if since is not None and time.monotonic() - since > LONGEST_SILENCE_SECONDS:
+        if time.monotonic() - self._planner.finished_pass_seconds > LONGEST_SILENCE_SECONDS:
             raise kopf.PermanentError("the planner hangs")
         return "leading"
 

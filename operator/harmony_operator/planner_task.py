@@ -52,8 +52,8 @@ class PlannerTask:
         self._wanted = asyncio.Event()
         self.remarks = PlanMemory()
         """What the last plan said of the jobs."""
-        self.finished_pass_seconds: float | None = None
-        """When the last pass ended, by the monotonic clock; None: none did."""
+        self.finished_pass_seconds = time.monotonic()
+        """When the last pass ended well, or none was due, by the monotonic clock."""
 
     def wake(self) -> None:
         """Have a pass soon."""
@@ -72,13 +72,18 @@ class PlannerTask:
             await asyncio.sleep(max(_SHORTEST_PAUSE_SECONDS, time.monotonic() - started))
 
     async def plan_once(self) -> None:
-        """Do one pass; what could not be written is tried again by a later one."""
+        """Do one pass; what failed is tried again by a later one."""
         self._wanted.clear()
         started = time.monotonic()
         state = self._mirror.state(time.time())
-        result = await asyncio.to_thread(
-            planning_pass, state, self._settings, self._binding, self._memory
-        )
+        try:
+            result = await asyncio.to_thread(
+                planning_pass, state, self._settings, self._binding, self._memory
+            )
+        except Exception:
+            _logger.exception("planning failed: jobs keep what they have")
+            self._retry()
+            return
         metrics.PLANNING_SECONDS.observe(time.monotonic() - started)
         if result.why:
             _logger.info("planned: %s; %d changes", result.why, len(result.steps))
@@ -87,8 +92,11 @@ class PlannerTask:
                 await self._applier.carry_out((step,))
             except (StepError, ApiError) as error:
                 _logger.warning("the plan is not complete: %s", error)
-                asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.wake)
+                self._retry()
         self.remarks = result.remarks
         for job in result.changed:
             self._look_at_job(job)
         self.finished_pass_seconds = time.monotonic()
+
+    def _retry(self) -> None:
+        asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.wake)
