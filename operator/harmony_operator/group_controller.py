@@ -76,6 +76,8 @@ class GroupController:
                 raise Retry(str(error)) from error
             self._note(group, None)
         if any(one.problem for one in waiting):
+            for member in members_of(group):
+                self._look_at_job(member)
             return _FAILED_SECONDS
         return _UNREPORTED_SECONDS if None in told else None
 
