@@ -9,7 +9,8 @@ change. An object from a cluster is accepted as it is: its `status` is not looke
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 
 from harmony_api.pod_template import PodTemplate, TemplateMetadata
 from harmony_api.profile import JobProfile
@@ -449,17 +450,29 @@ class HarmonyJob(ResourceModel):
 
     @classmethod
     def from_cluster(cls, manifest: Mapping[str, Any]) -> Self:
-        """Read an object of an API server, which has refused unknown fields already.
+        """Read an object of an API server.
 
-        The definition may be newer than this code, so fields that it does not know are left
-        out, those of a pod template too. Raises pydantic.ValidationError.
+        Its definition may be newer than this code (it is upgraded first), so fields of the spec
+        that are not known here are left out. Raises pydantic.ValidationError.
         """
-        return cls.model_validate(manifest, extra="ignore")
+        metadata = {key: manifest["metadata"].get(key, "default") for key in ("name", "namespace")}
+        known = {**manifest, "metadata": metadata}
+        try:
+            return cls.model_validate(known)
+        except ValidationError as error:
+            if not any(_is_of_another_version(detail) for detail in error.errors()):
+                raise
+        return cls.model_validate(known, extra="ignore")
 
     @property
     def name(self) -> str:
         """The job's name."""
         return self.metadata.name
+
+
+def _is_of_another_version(detail: ErrorDetails) -> bool:
+    """Whether a field is unknown and not in a pod template, which is the user's own."""
+    return detail["type"] == "extra_forbidden" and "template" not in detail["loc"]
 
 
 def _with_container(template: PodTemplate, name: str) -> PodTemplate:

@@ -59,7 +59,7 @@ def parse_job(raw: Raw) -> ObservedJob:
     job: HarmonyJob | None = None
     errors: tuple[str, ...] = ()
     try:
-        job = HarmonyJob.model_validate(raw)
+        job = HarmonyJob.from_cluster(raw)
     except ValidationError as error:
         errors = tuple(
             f"{path_text(path)}: {message}" if path else message

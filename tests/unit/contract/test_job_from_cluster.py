@@ -26,9 +26,16 @@ JOB: dict[str, Any] = {
 def test_a_field_of_a_newer_definition_is_left_out() -> None:
     newer = copy.deepcopy(JOB)
     newer["spec"]["newField"] = {"a": 1}
-    newer["spec"]["workers"]["template"]["spec"]["containers"][0]["newField"] = 1
+    newer["spec"]["workers"]["newField"] = 1
     newer["metadata"]["newField"] = 1
     assert HarmonyJob.from_cluster(newer) == HarmonyJob.model_validate(JOB)
+
+
+def test_a_typo_in_a_pod_template_is_told() -> None:
+    broken = copy.deepcopy(JOB)
+    broken["spec"]["workers"]["template"]["spec"]["containers"][0]["comand"] = ["x"]
+    with pytest.raises(ValidationError, match="comand"):
+        HarmonyJob.from_cluster(broken)
 
 
 def test_a_broken_rule_is_told_in_a_job_from_a_cluster_too() -> None:
