@@ -10,11 +10,12 @@ be measured while it shares.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from harmony_planner import memory
 from harmony_planner.arrangement import Arrangement, arrange
-from harmony_planner.performance import Link, is_usable
+from harmony_planner.performance import Link, is_usable, speed_limit
 from harmony_planner.snapshot import Job, Slot
 
 LARGEST_GROUP: Final = 4
@@ -40,9 +41,10 @@ class Judgement:
     """None for a probe, and where the jobs may not share."""
 
 
+@lru_cache(maxsize=8192)
 def judge(
-    jobs: Sequence[Job],
-    slots: Sequence[Slot],
+    jobs: tuple[Job, ...],
+    slots: tuple[Slot, ...],
     link: Link,
     *,
     correction_factor: float = 1.0,
@@ -50,9 +52,10 @@ def judge(
 ) -> Judgement:
     """Judge jobs that would share slots; job j uses the first `j.workers` of them.
 
-    `running` says that they share them already: then KEPT_MARGIN is in their favour.
+    `running` says that they share them already: then KEPT_MARGIN is in their favour. Remembered,
+    since most groups of a cluster are the same from one plan to the next.
     """
-    refusal = _refusal(jobs, slots)
+    refusal = why_not_together(jobs) or _why_it_does_not_fit(jobs, slots)
     if refusal is not None:
         return Judgement(refusal, 0.0)
     if not all(is_usable(job.profile) for job in jobs):
@@ -67,20 +70,34 @@ def judge(
     return Judgement(refusal, arrangement.prediction.speedup, arrangement)
 
 
-def _refusal(jobs: Sequence[Job], slots: Sequence[Slot]) -> str | None:
-    """Return the rule that forbids the group, whatever its speed."""
+def why_not_together(jobs: Sequence[Job]) -> str | None:
+    """Return the rule that forbids the group wherever it would be, whatever its speed."""
+    if len(jobs) == 1:
+        return None
     names = {job.name for job in jobs}
-    if len(jobs) > 1:
-        for job in jobs:
-            if job.policy == "Exclusive":
-                return f"{job.name} is Exclusive"
-            if apart := sorted(names & job.separated_from):
-                return f"{job.name} was slower with {apart[0]} than in turn"
-        if len(jobs) > LARGEST_GROUP:
-            return f"a group has at most {LARGEST_GROUP} members"
-        unknown = [job.name for job in jobs if not is_usable(job.profile)]
-        if unknown and len(jobs) > LARGEST_PROBE:
-            return f"{unknown[0]} is not measured yet, and is so with one other at most"
+    for job in jobs:
+        if job.policy == "Exclusive":
+            return f"sharing.policy of {job.name} is Exclusive"
+        if not names.isdisjoint(job.separated_from):
+            return f"{job.name} was slower with {min(names & job.separated_from)} than in turn"
+    if len({job.namespace for job in jobs}) > 1:
+        return "jobs of other namespaces hold slots, and only one namespace can share a device"
+    if len(jobs) > LARGEST_GROUP:
+        return f"a group has at most {LARGEST_GROUP} members"
+    unknown = [job.name for job in jobs if not is_usable(job.profile)]
+    if unknown and len(jobs) > LARGEST_PROBE:
+        return f"{unknown[0]} is not measured yet, and is so with one other at most"
+    return None
+
+
+def most_speed(jobs: Sequence[Job], link: Link) -> float:
+    """Return the total speed that no schedule of the jobs exceeds, without running one."""
+    profiles = [job.profile for job in jobs if job.profile is not None and is_usable(job.profile)]
+    return speed_limit(profiles, link) if len(profiles) == len(jobs) else _PROBE_SPEED
+
+
+def _why_it_does_not_fit(jobs: Sequence[Job], slots: Sequence[Slot]) -> str | None:
+    """Say on which slot the jobs' memory does not fit; None where it does."""
     for position, slot in enumerate(slots):
         why = memory.why_it_does_not_fit([job for job in jobs if job.workers > position], slot)
         if why is not None:
@@ -96,7 +113,7 @@ def _too_slow(jobs: Sequence[Job], arrangement: Arrangement, margin: float) -> s
         if 100 + slowdown > (100 + job.max_slowdown_percent) * (1 + margin):
             return (
                 f"{job.name} would be {slowdown} % slower than alone, "
-                f"its limit is {job.max_slowdown_percent} %"
+                f"its sharing.maxSlowdownPercent is {job.max_slowdown_percent}"
             )
     if prediction.speedup * (1 + margin) <= 1:
         names = " and ".join(job.name for job in jobs)

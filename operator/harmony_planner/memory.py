@@ -26,8 +26,8 @@ def why_it_does_not_fit(jobs: Sequence[Job], slot: Slot) -> str | None:
     if needed > slot.memory_bytes:
         names = " and ".join(job.name for job in jobs)
         return (
-            f"{names} cannot be held to less than {size(needed)} of device memory, "
-            f"{slot.name} has {size(slot.memory_bytes)}"
+            f"{names} cannot be held to less than {size(needed)} of device memory "
+            f"(sharing.deviceMemory), {slot.name} has {size(slot.memory_bytes)}"
         )
     return None
 

@@ -88,6 +88,24 @@ def cycle_bound(members: Sequence[Iteration], link: Link) -> tuple[float, Bound]
     return loads[largest], largest
 
 
+def speed_limit(profiles: Sequence[JobProfile], link: Link) -> float:
+    """Return the total speed, each job against its own alone, that no schedule exceeds.
+
+    A job at full speed uses the device for C of every T seconds and the link for N of them, and
+    neither is there more than once. Every profile must take some time.
+    """
+    loads = [[one.compute_seconds for one in profiles]]
+    if link.network == "HalfDuplex":
+        loads.append([one.network_seconds for one in profiles])
+    else:
+        loads.append([one.pull_microseconds / 1e6 for one in profiles])
+        loads.append([one.push_microseconds / 1e6 for one in profiles])
+    return min(
+        _most_that_fit([x / one.iteration_seconds for x, one in zip(load, profiles, strict=True)])
+        for load in loads
+    )
+
+
 def predict(
     members: Mapping[str, Iteration], link: Link, *, correction_factor: float = 1.0
 ) -> Prediction:
@@ -129,6 +147,16 @@ def predict(
             for name, seconds, unshared in zip(members, shared, alone, strict=True)
         },
     )
+
+
+def _most_that_fit(shares: Sequence[float]) -> float:
+    """Return how many jobs fit into one resource of which each needs a share, parts counted."""
+    left = 1.0
+    for count, share in enumerate(sorted(shares)):
+        if share > left:
+            return count + left / share
+        left -= share
+    return float(len(shares))
 
 
 def _total(iteration: Iteration) -> float:

@@ -1,19 +1,34 @@
 """The planner: from a snapshot to a plan, as a pure function.
 
 Running jobs stay where they are unless a rule or a measurement forbids it, or another place
-gains enough to pay for restarting their workers. Then every other job, in the order of
-submission, takes the place that gains most: free slots of its own, or the group whose total
-speed it raises most. What finds no place waits, and the plan says why.
+gains enough to pay for restarting their workers. Then every other job, by priority and then in
+the order of submission, takes the place that gains most: free slots of its own, or the group
+whose total speed it raises most. Where there is none, it takes the place of jobs of lower
+priority. What finds no place waits, and the plan says why.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import count
+from collections import defaultdict
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
 
 from harmony_planner import memory, wording
-from harmony_planner.grouping import WORTHWHILE_GAIN, Judgement, judge
-from harmony_planner.performance import Link
-from harmony_planner.snapshot import Group, Job, Member, Plan, Slot, Snapshot, Waiting
+from harmony_planner.board import Board, Draft, closed, fits, not_worthwhile
+from harmony_planner.grouping import WORTHWHILE_GAIN, most_speed, why_not_together
+from harmony_planner.preemption import make_room
+from harmony_planner.snapshot import (
+    CurrentGroup,
+    Group,
+    Job,
+    Member,
+    Plan,
+    Slot,
+    Snapshot,
+    Waiting,
+)
+
+GROUPS_LOOKED_AT: Final = 8
+"""Of the groups that a job may join, so many are predicted: those that promise most."""
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -21,29 +36,18 @@ def plan(snapshot: Snapshot) -> Plan:
     return _Planning(snapshot).plan()
 
 
-@dataclass(frozen=True)
-class _Draft:
-    """A group in the making."""
-
-    name: str
-    slots: tuple[Slot, ...]
-    jobs: tuple[Job, ...]
-    correction: float
-    judgement: Judgement
-
-    @property
-    def speed(self) -> float:
-        return self.judgement.speed
-
-
 class _Planning:
     """One pass of the planner over one snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._link = Link(snapshot.network, snapshot.servers_share_core)
-        self._queue = sorted(snapshot.jobs, key=lambda job: (job.submitted, job.name))
-        self._drafts: dict[str, _Draft] = {}
+        self._queue = sorted(
+            snapshot.jobs, key=lambda job: (-job.priority, job.submitted, job.name)
+        )
+        self._board = Board(snapshot)
+        self._preempted_by: dict[str, Job] = {}
+        self._room = snapshot.room or _room(snapshot.slots)
+        self._closed = [slot for slot in snapshot.slots if slot.closed is not None]
 
     def plan(self) -> Plan:
         self._keep_current_groups()
@@ -53,8 +57,8 @@ class _Planning:
                 break
             waiting = self._place_the_rest()
         return Plan(
-            groups=tuple(_finished(draft) for draft in self._drafts.values()),
-            waiting=tuple(Waiting(job=job, reason=reason) for job, reason in waiting.items()),
+            groups=tuple(_finished(draft) for draft in self._board.drafts.values()),
+            waiting=tuple(waiting),
         )
 
     # ---- steps
@@ -62,134 +66,173 @@ class _Planning:
     def _keep_current_groups(self) -> None:
         """Take over the groups that exist, without the members that may not stay."""
         slots = {slot.name: slot for slot in self._snapshot.slots}
+        members: dict[str, list[Job]] = defaultdict(list)
+        for job in self._queue:
+            if job.current_group is not None:
+                members[job.current_group].append(job)
+        broken = []
         for current in self._snapshot.groups:
-            if not slots.keys() >= set(current.slots):
+            jobs = [job for job in members[current.name] if job.workers <= len(current.slots)]
+            if not jobs:
                 continue
-            kept: _Draft | None = None
-            for job in self._queue:
-                if job.current_group != current.name or job.workers > len(current.slots):
-                    continue
-                its_slots = tuple(slots[name] for name in current.slots)
-                jobs = (*kept.jobs, job) if kept else (job,)
-                draft = self._draft(current.name, its_slots, jobs, current.correction, running=True)
-                if draft.judgement.refusal is None:
-                    kept = draft
-            if kept is not None:
-                self._drafts[current.name] = kept
+            names = current.slots[: max(job.workers for job in jobs)]
+            found = [slots.get(name) for name in names]
+            whole = [slot for slot in found if slot is not None]
+            if len(whole) == len(found):
+                self._keep(current, whole, jobs)
+            elif whole:
+                broken.append((current, found, jobs))
+        for current, found, jobs in broken:
+            if (mended := self._mended(found, jobs)) is not None:
+                self._keep(current, mended, jobs)
 
-    def _place_the_rest(self) -> dict[str, str]:
-        """Give places to the jobs that have none; return why the others wait, by job."""
-        waiting: dict[str, str] = {}
-        placed = {job.name for draft in self._drafts.values() for job in draft.jobs}
+    def _keep(self, current: CurrentGroup, slots: Sequence[Slot], jobs: Sequence[Job]) -> None:
+        """Keep a group with as many of the jobs as may stay, the first in the queue first."""
+        if not all(map(self._board.is_free, slots)):
+            return
+        together = self._kept(current, slots, tuple(jobs))
+        if together.judgement.refusal is None:
+            self._board.put(together)
+            return
+        kept: Draft | None = None
+        for job in jobs:
+            draft = self._kept(current, slots, (*kept.jobs, job) if kept else (job,))
+            if draft.judgement.refusal is None:
+                kept = draft
+        if kept is not None:
+            self._board.put(kept)
+
+    def _kept(self, current: CurrentGroup, slots: Sequence[Slot], jobs: tuple[Job, ...]) -> Draft:
+        return self._board.draft(current.name, slots, jobs, current.correction, running=True)
+
+    def _mended(self, slots: Sequence[Slot | None], jobs: Sequence[Job]) -> list[Slot] | None:
+        """Replace the slots that are gone by free ones, so that the other workers can stay."""
+        widest = max(jobs, key=lambda job: job.workers)
+        free = self._board.free_for(widest)
+        mended = [slot if slot is not None else next(free, None) for slot in slots]
+        found = [slot for slot in mended if slot is not None]
+        return found if len(found) == len(slots) else None
+
+    def _place_the_rest(self) -> list[Waiting]:
+        """Give places to the jobs that have none; return why the others wait."""
+        waiting: list[Waiting] = []
+        placed = {job.name for draft in self._board.drafts.values() for job in draft.jobs}
         for job in self._queue:
             if job.name in placed:
                 continue
             best, refusals = self._best_place(job)
             if best is not None:
-                self._drafts[best.name] = best
-            else:
-                waiting[job.name] = wording.waiting_reason(job, self._snapshot.slots, refusals)
+                self._board.put(best)
+                self._preempted_by.pop(job.name, None)
+                continue
+            room = make_room(job, self._board)
+            if room is None:
+                waiting.append(self._waiting(job, refusals))
+                continue
+            for name in room.emptied:
+                self._board.remove(name)
+            self._board.put(room.draft)
+            self._preempted_by.pop(job.name, None)
+            for displaced in room.displaced:
+                placed.discard(displaced.name)
+                self._preempted_by[displaced.name] = job
         return waiting
 
     def _make_best_move(self) -> bool:
         """Move the one job that gains most by it, if any gains enough; say whether one did."""
         best_gain = WORTHWHILE_GAIN
-        best_drafts: dict[str, _Draft] | None = None
-        before = self._drafts
-        for source in before.values():
+        best: tuple[Draft, Draft] | None = None
+        slowest = min((draft.speed for draft in self._board.drafts.values()), default=0.0)
+        for source in list(self._board.drafts.values()):
             for job in source.jobs if len(source.jobs) > 1 else ():
-                self._drafts = dict(before)
                 rest = tuple(other for other in source.jobs if other is not job)
-                left = self._draft(source.name, source.slots, rest, source.correction)
-                self._drafts[source.name] = left
+                left = self._board.draft(source.name, source.slots, rest, source.correction)
+                least = 0.0 if next(self._board.free_for(job), None) else slowest
+                most = (left.speed + least + 1) / (source.speed + least) - 1
+                if left.judgement.refusal is not None or most <= best_gain:
+                    continue
+                self._board.put(left)
                 target, _ = self._best_place(job)
-                if left.judgement.refusal is not None or target is None:
+                old = self._board.drafts.get(target.name) if target is not None else None
+                self._board.put(source)
+                if target is None or target.name == source.name:
                     continue
-                if target.name == source.name:
-                    continue
-                old = before.get(target.name)
                 speed_before = source.speed + (old.speed if old else 0.0)
                 gain = (left.speed + target.speed) / speed_before - 1
                 if gain > best_gain:
                     best_gain = gain
-                    best_drafts = {**self._drafts, target.name: target}
-        self._drafts = best_drafts or before
-        return best_drafts is not None
+                    best = left, target
+        for draft in best or ():
+            self._board.put(draft)
+        return best is not None
 
     # ---- places
 
-    def _best_place(self, job: Job) -> tuple[_Draft | None, list[str]]:
-        """Return the group as it would be with the job where it gains most, or the refusals."""
-        best: _Draft | None = None
+    def _best_place(self, job: Job) -> tuple[Draft | None, list[str]]:
+        """Return the group as it would be with the job where it gains most, or the refusals.
+
+        Free slots come first: a newcomer adds at most its own speed to a group.
+        """
+        if (alone := self._board.alone(job)) is not None:
+            return alone, []
+        promising, refusals = self._promising(job)
+        best: Draft | None = None
         best_gain = 0.0
-        refusals: list[str] = []
-        for draft in self._places(job):
-            old = self._drafts.get(draft.name)
-            refusal = draft.judgement.refusal or _not_worthwhile(draft, old)
+        for old in promising:
+            draft = self._board.joined(old, job)
+            if draft is None:
+                continue
+            refusal = draft.judgement.refusal or not_worthwhile(draft, old)
             if refusal is not None:
                 refusals.append(refusal)
-                continue
-            gain = draft.speed - (old.speed if old else 0.0)
-            if best is None or gain > best_gain + 1e-9:
-                best, best_gain = draft, gain
+            elif best is None or draft.speed - old.speed > best_gain + 1e-9:
+                best, best_gain = draft, draft.speed - old.speed
         return best, refusals
 
-    def _places(self, job: Job) -> Iterator[_Draft]:
-        """Yield every group that the job could be in: a new one, then those that exist."""
-        used = {slot.name for draft in self._drafts.values() for slot in draft.slots}
-        free = [slot for slot in self._snapshot.slots if slot.name not in used and _fits(job, slot)]
-        free.sort(key=lambda slot: slot.gpus)
-        if len(free) >= job.workers:
-            yield self._draft(self._new_name(), tuple(free), (job,), 1.0)
-        for draft in self._drafts.values():
-            slots = (*draft.slots, *free)
-            if len(slots) >= job.workers and all(_fits(job, s) for s in slots[: job.workers]):
-                yield self._draft(draft.name, slots, (*draft.jobs, job), draft.correction)
+    def _promising(self, job: Job) -> tuple[list[Draft], list[str]]:
+        """Return the groups that the job may gain most in, and why the rules forbid others."""
+        found: list[tuple[float, int, Draft]] = []
+        refusals: list[str] = []
+        for at, draft in enumerate(self._board.drafts.values()):
+            its_slots = draft.slots[: job.workers]
+            if not all(fits(job, slot) for slot in its_slots):
+                continue
+            jobs = (*draft.jobs, job)
+            refusal = closed(its_slots) or why_not_together(jobs)
+            if refusal is not None:
+                refusals.append(refusal)
+            else:
+                found.append((draft.speed - most_speed(jobs, self._board.link), at, draft))
+        found = sorted(found, key=itemgetter(0, 1))[:GROUPS_LOOKED_AT]
+        return [draft for _, _, draft in sorted(found, key=itemgetter(1))], refusals
 
-    def _draft(
-        self,
-        name: str,
-        slots: Sequence[Slot],
-        jobs: tuple[Job, ...],
-        correction: float,
-        *,
-        running: bool = False,
-    ) -> _Draft:
-        """Return a judged group on as many of the slots as its widest job needs."""
-        needed = tuple(slots[: max(job.workers for job in jobs)])
-        judgement = judge(jobs, needed, self._link, correction_factor=correction, running=running)
-        return _Draft(name, needed, jobs, correction, judgement)
-
-    def _new_name(self) -> str:
-        taken = self._drafts.keys() | {group.name for group in self._snapshot.groups}
-        return next(name for n in count(1) if (name := f"group-{n}") not in taken)
-
-
-def _fits(job: Job, slot: Slot) -> bool:
-    """Whether one of the job's workers can run on the slot when it is alone there."""
-    return job.gpus_per_worker <= slot.gpus and memory.why_it_does_not_fit([job], slot) is None
-
-
-def _not_worthwhile(draft: _Draft, old: _Draft | None) -> str | None:
-    """Say why a job should not join a group that may be joined."""
-    if old is None:
-        return None
-    joining = draft.jobs[-1].name
-    others = wording.names([job.name for job in old.jobs])
-    if draft.speed < 1 + WORTHWHILE_GAIN:
-        return (
-            f"{joining} would run with {others} at {draft.speed:.2f} of the speed "
-            "of one after the other, too little to gain"
+    def _waiting(self, job: Job, refusals: Sequence[str]) -> Waiting:
+        never = wording.why_it_never_fits(job, self._room)
+        preemptor = self._preempted_by.get(job.name)
+        closed_to_it = [why for slot in self._closed if fits(job, slot) and (why := slot.closed)]
+        reason = wording.waiting_reason(
+            job,
+            [*refusals, *closed_to_it],
+            preemptor,
+            outranks=job.priority > self._queue[-1].priority,
         )
-    if draft.speed < old.speed * (1 - WORTHWHILE_GAIN):
-        return (
-            f"{joining} would lower the total speed of {others} "
-            f"from {old.speed:.2f} to {draft.speed:.2f} jobs at a time"
+        return Waiting(
+            job=job.name,
+            reason=never or reason,
+            never_fits=never is not None,
+            preempted_by=preemptor.name if preemptor else None,
         )
-    return None
 
 
-def _finished(draft: _Draft) -> Group:
+def _room(slots: Sequence[Slot]) -> tuple[tuple[Slot, int], ...]:
+    """Return one slot of each kind, and how many of it there are."""
+    found: dict[tuple[int, int | None], list[Slot]] = defaultdict(list)
+    for slot in slots:
+        found[slot.gpus, slot.memory_bytes].append(slot)
+    return tuple((alike[0], len(alike)) for alike in found.values())
+
+
+def _finished(draft: Draft) -> Group:
     arrangement = draft.judgement.arrangement
     rounds = arrangement.rounds if arrangement is not None else {job.name: 1 for job in draft.jobs}
     by_name = {job.name: job for job in draft.jobs}
@@ -215,7 +258,7 @@ def _finished(draft: _Draft) -> Group:
     )
 
 
-def _share(job: Job, draft: _Draft, slots: Sequence[Slot]) -> int | None:
+def _share(job: Job, draft: Draft, slots: Sequence[Slot]) -> int | None:
     """Return the least share that the job has on any of its slots."""
     shares = []
     for position, slot in enumerate(slots):

@@ -30,12 +30,13 @@ class Job:
     """Jobs share within one only; empty for all where that does not matter."""
     workers: int = 1
     gpus_per_worker: int = 0
+    """0: it uses CPU slots only."""
     policy: Policy = "Shared"
     max_slowdown_percent: int = 100
     footprint_bytes: int | None = None
-    """Device memory of one worker when it is alone; None: not declared."""
+    """Memory of each device that one worker uses when it is alone; None: not declared."""
     minimum_bytes: int | None = None
-    """Device memory to which a worker can be held; None: its footprint."""
+    """Memory of each device to which a worker can be held; None: its footprint."""
     profile: JobProfile | None = None
     """Measured, or a hint (0 iterations); None: the job joins one other as a probe."""
     separated_from: frozenset[str] = frozenset()
@@ -52,8 +53,9 @@ class Slot:
     node: str
     device_kind: str = "cpu"
     gpus: int = 0
+    """0: a CPU slot. A group begins where they are as many as its first member needs."""
     memory_bytes: int | None = None
-    """Device memory; None: not limited."""
+    """Memory of each device; None: not limited."""
     closed: str | None = None
     """Why nobody may come here who is not here yet, in words; None: it is open."""
 
@@ -78,6 +80,9 @@ class Snapshot:
     network: Network = "HalfDuplex"
     servers_share_core: bool = False
     """Updates of all members' servers run on one core of the node, one after the other."""
+    room: tuple[tuple[Slot, int], ...] = ()
+    """A slot of each kind, and how many of it there were if all were free; empty: `slots` has
+    all. For the words about a job that can never run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +123,8 @@ class Member:
     slots: tuple[str, ...]
     """Slot of each worker, by index."""
     memory_bytes: int | None
-    """Device memory that a worker may hold while others hold theirs; None: not limited."""
+    """Memory of each device that a worker may hold while others hold theirs; None: not
+    limited."""
     reason: str
 
 

@@ -5,10 +5,14 @@ in the command line, in the run's record, and in conditions and events on a clus
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from harmony_planner.arrangement import Arrangement
 from harmony_planner.memory import why_it_does_not_fit
 from harmony_planner.snapshot import Job, Slot
+
+MOST_REFUSALS: Final = 4
+"""In one sentence; of a large cluster there are too many to read."""
 
 
 def names(items: Sequence[str]) -> str:
@@ -42,18 +46,47 @@ def member_reason(
     return f"{sentence}, {rounds} iterations per cycle" if rounds > 1 else sentence
 
 
-def waiting_reason(job: Job, slots: Sequence[Slot], refusals: Sequence[str]) -> str:
-    """Say why a job waits; `refusals` are those of the places that it could have had."""
-    with_gpus = [slot for slot in slots if slot.gpus >= job.gpus_per_worker]
-    if len(with_gpus) < job.workers:
-        kind = f"slots with {job.gpus_per_worker} GPUs" if job.gpus_per_worker else "slots"
-        return f"needs {job.workers} {kind}, there are {len(with_gpus)}"
-    too_small = [why for slot in with_gpus if (why := why_it_does_not_fit([job], slot))]
-    if len(with_gpus) - len(too_small) < job.workers:
-        return too_small[0]
-    if not refusals:
-        return f"waits until {job.workers} of {len(slots)} slots are free"
-    return f"waits for a slot: {'; '.join(dict.fromkeys(refusals))}"
+def why_it_never_fits(job: Job, room: Sequence[tuple[Slot, int]]) -> str | None:
+    """Say why the job could not run even if every slot were free; None where it could.
+
+    `room` has one slot of each kind, and how many there are of it.
+    """
+    gpus = job.gpus_per_worker
+    large = [(slot, n) for slot, n in room if slot.gpus >= gpus and (slot.gpus > 0) == (gpus > 0)]
+    count = sum(n for _, n in large)
+    if count < job.workers:
+        kind = f" of {_counted(gpus, 'GPU')}" if gpus else ""
+        there = f"there {'is' if count == 1 else 'are'} {count or 'none'}"
+        return f"needs {_counted(job.workers, 'slot')}{kind}, {there}"
+    too_small = [(why, n) for slot, n in large if (why := why_it_does_not_fit([job], slot))]
+    if count - sum(n for _, n in too_small) < job.workers:
+        return too_small[0][0]
+    return None
+
+
+def waiting_reason(
+    job: Job, refusals: Sequence[str], preemptor: Job | None, *, outranks: bool
+) -> str:
+    """Say why a job waits, and for what; `refusals` are those of the places that there are.
+
+    `preemptor` took its place; `outranks` says that jobs of lower priority have slots.
+    """
+    free = "a slot is" if job.workers == 1 else f"{job.workers} slots are"
+    reasons = list(dict.fromkeys(refusals))
+    more = f"; and so on for {len(reasons) - MOST_REFUSALS} more" * (len(reasons) > MOST_REFUSALS)
+    why = f"waits until {free} free"
+    if reasons:
+        why += f": {'; '.join(reasons[:MOST_REFUSALS])}{more}"
+    if outranks:
+        why += "; no job of lower priority has a place in which it could run"
+    if preemptor is not None:
+        ranks = f"whose priority {preemptor.priority} is above its {job.priority}"
+        why = f"made way for {preemptor.name}, {ranks}; {why}"
+    return why
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def milliseconds(seconds: float) -> str:

@@ -10,6 +10,14 @@ from harmony_planner.snapshot import CurrentGroup, Job, Network, Plan, Slot, Sna
 NODE = "local"
 
 
+def expected_profiles(
+    jobs: Sequence[HarmonyJob], measured: Mapping[str, JobProfile]
+) -> dict[str, JobProfile]:
+    """Return what an iteration of each job costs: as measured, else as its manifest says."""
+    hints = {job.name: job.spec.profile.to_profile() for job in jobs if job.spec.profile}
+    return hints | dict(measured)
+
+
 def snapshot(
     jobs: Sequence[HarmonyJob],
     machine: Machine,
@@ -19,7 +27,10 @@ def snapshot(
     corrections: Mapping[str, float],
     network: Network,
 ) -> Snapshot:
-    """Return the planner's view of this run; `jobs` are the active ones, in queue order."""
+    """Return the planner's view of this run; `jobs` are the active ones, in queue order.
+
+    `profiles` are those of `expected_profiles`.
+    """
     gpus = any(slot.gpu_uuid is not None for slot in machine.slots)
     current = {m.job: group.name for group in last.groups for m in group.members}
     return Snapshot(
@@ -27,7 +38,7 @@ def snapshot(
             _job(
                 job,
                 submitted,
-                profiles.get(job.name) or _hint(job),
+                profiles.get(job.name),
                 separated.get(job.name, frozenset()),
                 current.get(job.name),
                 gpus=gpus,
@@ -57,10 +68,6 @@ def snapshot(
     )
 
 
-def _hint(job: HarmonyJob) -> JobProfile | None:
-    return None if job.spec.profile is None else job.spec.profile.to_profile()
-
-
 def _job(
     job: HarmonyJob,
     submitted: int,
@@ -76,7 +83,7 @@ def _job(
         name=job.name,
         submitted=submitted,
         workers=job.spec.workers.least,
-        gpus_per_worker=job.spec.workers.gpus_per_worker if gpus else 0,
+        gpus_per_worker=max(1, job.spec.workers.gpus_per_worker) if gpus else 0,
         policy=sharing.policy,
         max_slowdown_percent=sharing.max_slowdown_percent,
         footprint_bytes=memory.footprint_bytes if memory else None,

@@ -75,7 +75,8 @@ def test_two_compute_bound_jobs_do_not_share() -> None:
 def test_a_slowdown_limit_keeps_a_job_waiting_with_the_figures() -> None:
     decision = planned(job("a", 150, 25, 25, max_slowdown_percent=20), job("b", 150, 25, 25))
     assert reasons(decision)["b"] == (
-        "waits for a slot: a would be 50 % slower than alone, its limit is 20 %"
+        "waits until a slot is free: "
+        "a would be 50 % slower than alone, its sharing.maxSlowdownPercent is 20"
     )
 
 
@@ -83,13 +84,13 @@ def test_an_exclusive_job_is_alone_and_says_so() -> None:
     decision = planned(job("a", 100, 50, 50, policy="Exclusive"), job("b", 100, 50, 50))
     assert reasons(decision) == {
         "a": "alone on slot-0: it is Exclusive",
-        "b": "waits for a slot: a is Exclusive",
+        "b": "waits until a slot is free: sharing.policy of a is Exclusive",
     }
 
 
 def test_jobs_that_were_slower_together_are_not_tried_again() -> None:
     decision = planned(job("a", 100, 50, 50), job("b", 100, 50, 50, separated_from=frozenset("a")))
-    assert reasons(decision)["b"] == "waits for a slot: b was slower with a than in turn"
+    assert reasons(decision)["b"] == "waits until a slot is free: b was slower with a than in turn"
 
 
 def test_a_measured_pair_that_was_separated_is_split_and_the_later_one_leaves() -> None:
@@ -161,12 +162,12 @@ def test_a_job_that_is_too_wide_says_how_many_slots_there_are() -> None:
     decision = planned(job("a", workers=3), job("b", gpus_per_worker=1), on=2)
     assert reasons(decision) == {
         "a": "needs 3 slots, there are 2",
-        "b": "needs 1 slots with 1 GPUs, there are 0",
+        "b": "needs 1 slot of 1 GPU, there are none",
     }
 
 
 def test_memory_shares_add_up_to_the_device() -> None:
-    gpu = slots(1, gpus=1, memory_bytes=10 * GIB)
+    gpu = slots(1, memory_bytes=10 * GIB)
     decision = planned(
         job("a", 100, 50, 50, footprint_bytes=8 * GIB, minimum_bytes=3 * GIB),
         job("b", 90, 50, 50, footprint_bytes=6 * GIB, minimum_bytes=3 * GIB),
@@ -181,8 +182,8 @@ def test_jobs_whose_minimums_do_not_fit_do_not_share() -> None:
     gpu = slots(1, memory_bytes=10 * GIB)
     jobs = [job(name, 100, 50, 50, footprint_bytes=6 * GIB) for name in "ab"]
     assert reasons(planned(*jobs, on=gpu))["b"] == (
-        "waits for a slot: a and b cannot be held to less than 12 GiB of device memory, "
-        "slot-0 has 10 GiB"
+        "waits until a slot is free: a and b cannot be held to less than 12 GiB of device memory "
+        "(sharing.deviceMemory), slot-0 has 10 GiB"
     )
 
 

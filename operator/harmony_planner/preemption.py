@@ -1,0 +1,107 @@
+"""Whose place a job takes when none is free: jobs of lower priority, as few as possible.
+
+Of equally few, those of the lowest priority leave, and of these the ones that were submitted
+last. A displaced job keeps its servers, and so its model: it waits for another place.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations, islice
+from typing import Final
+
+from harmony_planner.board import Board, Draft, begins_on, closed, fits, not_worthwhile
+from harmony_planner.snapshot import Job
+
+WAYS_LOOKED_AT: Final = 32
+"""Of the ways to make room in one group, so many are judged: the first ones by the rule above."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """Room for one job."""
+
+    draft: Draft
+    """The job's group, in place of the one of the same name."""
+    emptied: tuple[str, ...]
+    """Groups that give up their slots."""
+    displaced: tuple[Job, ...]
+
+
+def make_room(job: Job, board: Board) -> Room | None:
+    """Return how jobs of lower priority make room for the job; None where they cannot."""
+    if not any(_lower(job, draft) for draft in board.drafts.values()):
+        return None
+    return _in_one_group(job, board) or _in_several_groups(job, board)
+
+
+def _in_one_group(job: Job, board: Board) -> Room | None:
+    """Let some members of one group leave, so that the job can join the others."""
+    ways = [
+        (leaving, draft)
+        for draft in board.drafts.values()
+        if closed(draft.slots) is None and all(fits(job, s) for s in draft.slots[: job.workers])
+        for leaving in _subsets(_lower(job, draft))
+    ]
+    ways.sort(key=lambda way: (_cost(way[0]), way[1].name))
+    for leaving, draft in islice(ways, WAYS_LOOKED_AT):
+        rest = tuple(other for other in draft.jobs if other not in leaving)
+        if not rest:
+            if len(draft.slots) >= job.workers and begins_on(job, draft.slots[0]):
+                alone = board.draft(draft.name, draft.slots, (job,))
+                return Room(alone, (), leaving)
+            continue
+        left = board.draft(draft.name, draft.slots, rest, draft.correction)
+        joined = board.joined(replace(left, slots=draft.slots), job)
+        if left.judgement.refusal or joined is None or joined.judgement.refusal:
+            continue
+        if not_worthwhile(joined, left) is None:
+            return Room(joined, (), leaving)
+    return None
+
+
+def _in_several_groups(job: Job, board: Board) -> Room | None:
+    """Let whole groups leave, until their slots and the free ones are enough."""
+    free = tuple(islice(board.free_for(job), job.workers))
+    whole = [
+        draft
+        for draft in board.drafts.values()
+        if len(_lower(job, draft)) == len(draft.jobs)
+        and closed(draft.slots) is None
+        and all(begins_on(job, slot) for slot in draft.slots)
+    ]
+    whole.sort(
+        key=lambda draft: (len(draft.jobs) / len(draft.slots), _cost(draft.jobs), draft.name)
+    )
+    leaving: list[Draft] = []
+    missing = job.workers - len(free)
+    for draft in whole:
+        if missing <= 0:
+            break
+        leaving.append(draft)
+        missing -= len(draft.slots)
+    if missing > 0 or not leaving:
+        return None
+    for draft in list(leaving):
+        if missing + len(draft.slots) <= 0:
+            leaving.remove(draft)
+            missing += len(draft.slots)
+    first, *others = leaving
+    slots = (*first.slots, *chain.from_iterable(other.slots for other in others), *free)
+    displaced = tuple(chain.from_iterable(draft.jobs for draft in leaving))
+    alone = board.draft(first.name, slots, (job,))
+    return Room(alone, tuple(draft.name for draft in others), displaced)
+
+
+def _lower(job: Job, draft: Draft) -> list[Job]:
+    return [other for other in draft.jobs if other.priority < job.priority]
+
+
+def _subsets(jobs: Sequence[Job]) -> Iterator[tuple[Job, ...]]:
+    for size in range(1, len(jobs) + 1):
+        yield from combinations(jobs, size)
+
+
+def _cost(leaving: Sequence[Job]) -> tuple[int, list[int], list[int]]:
+    """Order ways to make room: few, then of low priority, then submitted late."""
+    priorities = sorted((job.priority for job in leaving), reverse=True)
+    return len(leaving), priorities, sorted(-job.submitted for job in leaving)
