@@ -191,6 +191,8 @@ class LiveWorker:
     iteration: int
     profile: JobProfile | None
     asked_seconds: float
+    connected: bool = True
+    """Its program talks to the sidecar, or did so until it was done."""
 
 
 @dataclass(frozen=True, kw_only=True)

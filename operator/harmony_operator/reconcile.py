@@ -19,7 +19,12 @@ from harmony_operator.policies.replacement import (
     removals_of_all,
 )
 from harmony_operator.policies.standing import Standing, standing_of
-from harmony_operator.policies.stopping import delete, next_look_seconds, stop_steps
+from harmony_operator.policies.stopping import (
+    delete,
+    next_look_seconds,
+    removals_from_wrong_places,
+    stop_steps,
+)
 from harmony_operator.policies.suspend import keeps_servers
 from harmony_operator.policies.time_to_live import expiry_seconds
 from harmony_operator.settings import OperatorSettings
@@ -46,17 +51,19 @@ def _steps(standing: Standing, settings: OperatorSettings) -> tuple[Step, ...]:
         return ()
     if standing.finished:
         return _clean_up(standing)
+    view = standing.view
     surplus = tuple(delete(pod) for pod in standing.roster.surplus)
     if standing.fault is not None or standing.spec is None:
-        return surplus + stop_steps(standing.workers, standing.view)
+        return surplus + stop_steps(standing.workers, view)
     if standing.starting_over:
         return surplus + removals_of_all(standing)
     steps = surplus + removals(standing)
     if standing.stopping:
-        steps += stop_steps(standing.workers, standing.view)
+        steps += stop_steps(standing.workers, view)
+    else:
+        steps += removals_from_wrong_places(standing.workers, view) + plan_updates(standing)
     if standing.may_run:
-        steps += creations(standing, settings)
-        return steps if standing.stopping else steps + plan_updates(standing)
+        return steps + creations(standing, settings)
     if not standing.workers and not keeps_servers(standing.spec):
         steps += tuple(delete(pod) for pod in standing.servers if not is_leaving(pod))
     return steps
@@ -85,16 +92,13 @@ def _again_after_seconds(standing: Standing) -> float | None:
     view, spec = standing.view, standing.spec
     status = view.job.status
     times: list[float | None]
-    if spec is None or standing.ending is not None:
+    if standing.ending is not None:
         times = []
     elif standing.finished:
-        times = [expiry_seconds(spec, status)]
+        times = [] if spec is None else [expiry_seconds(spec, status)]
     else:
-        times = [
-            deadline_seconds(spec, status),
-            backoff_end_seconds(status),
-            next_removal_seconds(standing),
-            next_look_seconds(standing.workers, view),
-        ]
+        times = [next_look_seconds(standing.workers, view), backoff_end_seconds(status)]
+        if spec is not None and standing.fault is None:
+            times += [deadline_seconds(spec, status), next_removal_seconds(standing)]
     due = [time for time in times if time is not None and time > view.now_seconds]
     return min(due) - view.now_seconds if due else None

@@ -25,7 +25,7 @@ from harmony_operator.policies.failure import (
 )
 from harmony_operator.policies.pod_outcome import is_leaving, is_live
 from harmony_operator.policies.standing import Standing
-from harmony_operator.policies.stopping import delete
+from harmony_operator.policies.stopping import delete, is_in_place
 from harmony_operator.settings import OperatorSettings
 
 
@@ -73,7 +73,9 @@ def plan_updates(standing: Standing) -> tuple[Step, ...]:
     if view.group is None:
         return ()
     steps = []
-    for pod in filter(is_live, standing.workers):
+    for pod in standing.workers:
+        if not (is_live(pod) and is_in_place(pod, view)):
+            continue
         binding = view.bindings[pod.index] if pod.index < len(view.bindings) else None
         if not isinstance(binding, SlotBinding):
             continue

@@ -10,7 +10,7 @@ from harmony_operator.policies.ending import Ending, is_finished
 from harmony_operator.policies.failure import Counted, next_failure
 from harmony_operator.policies.roster import Roster, roster_of
 from harmony_operator.policies.starting_over import starts_over
-from harmony_operator.policies.stopping import out_of_place
+from harmony_operator.policies.stopping import must_stop
 from harmony_operator.policies.success import succeeded_workers, success
 from harmony_operator.view import JobView
 
@@ -81,9 +81,7 @@ def standing_of(view: JobView) -> Standing:
         return replace(standing, succeeded=succeeded, ending=goal)
     anew = starts_over(spec, view, roster, succeeded)
     standing = replace(standing, succeeded=frozenset() if anew else succeeded, starting_over=anew)
-    standing = replace(
-        standing, stopping=not standing.may_run or out_of_place(standing.workers, view)
-    )
+    standing = replace(standing, stopping=not standing.may_run or must_stop(standing.workers, view))
     failure = next_failure(standing.failures_that_count, status, spec.failure_policy)
     if isinstance(failure, Counted):
         standing = replace(standing, counted=failure)

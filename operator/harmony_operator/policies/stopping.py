@@ -4,7 +4,8 @@ All workers of a job stop together, at one iteration that the servers name. So w
 because it is in the wrong place or the job may not run, all are told; and none is started
 anew before the last one has left its old place. A worker that is told sees it within a minute
 or two, when the kubelet refreshes the file with its plan. Programs that do not talk to the
-sidecar would never stop: they are deleted, with their grace period.
+sidecar would never stop: they are deleted, with their grace period. So are pods that cannot
+be told, each for itself.
 """
 
 from collections.abc import Iterable
@@ -20,15 +21,17 @@ from harmony_operator.policies.roster import is_unreachable
 from harmony_operator.view import JobView
 
 STOP_WITHIN_SECONDS: Final = 180.0
-"""Until a worker that was told to stop is deleted: for the plan to reach it, and some more."""
+"""Until a worker that was told to stop is deleted: for the plan to reach it, and some more,"""
 STOP_WITHIN_ITERATIONS: Final = 10
-"""And so many of its iterations alone, for those that take long or share."""
+"""and so many of its iterations alone, for those that take long or share."""
+LISTENS_WITHIN_SECONDS: Final = 15.0
+"""A program that has no connection to its sidecar so long after it was told has none at all."""
 
 
-def out_of_place(workers: Iterable[ObservedPod], view: JobView) -> bool:
-    """Whether a worker was told to stop, or runs where the plan does not want it."""
+def must_stop(workers: Iterable[ObservedPod], view: JobView) -> bool:
+    """Whether all workers must stop: one was told to, or runs where the plan does not want it."""
     return any(
-        pod.stop_asked_seconds is not None or (is_live(pod) and not _in_place(pod, view))
+        pod.stop_asked_seconds is not None or _runs_out_of_place(pod, view)
         for pod in workers
         if not is_leaving(pod)
     )
@@ -45,10 +48,25 @@ def stop_steps(workers: Iterable[ObservedPod], view: JobView) -> tuple[Step, ...
     return tuple(steps)
 
 
+def removals_from_wrong_places(workers: Iterable[ObservedPod], view: JobView) -> tuple[Step, ...]:
+    """Return what deletes workers that are in the wrong place, but do not train there."""
+    return tuple(
+        delete(pod)
+        for pod in workers
+        if is_live(pod) and not is_in_place(pod, view) and _cannot_hear(pod, view)
+    )
+
+
 def next_look_seconds(workers: Iterable[ObservedPod], view: JobView) -> float | None:
-    """Return when the patience with the first stopping worker ends."""
-    asked = (pod for pod in workers if is_live(pod) and pod.stop_asked_seconds is not None)
-    return min((_patience_end(pod, view) for pod in asked), default=None)
+    """Return when to look again at the workers that were told to stop."""
+    times = (
+        time
+        for pod in workers
+        if is_live(pod) and pod.stop_asked_seconds is not None
+        for time in (pod.stop_asked_seconds + LISTENS_WITHIN_SECONDS, _patience_end(pod, view))
+        if time > view.now_seconds
+    )
+    return min(times, default=None)
 
 
 def delete(pod: ObservedPod) -> Delete:
@@ -56,7 +74,8 @@ def delete(pod: ObservedPod) -> Delete:
     return Delete(kind="Pod", key=pod.key, uid=pod.uid)
 
 
-def _in_place(pod: ObservedPod, view: JobView) -> bool:
+def is_in_place(pod: ObservedPod, view: JobView) -> bool:
+    """Whether the pod was made for the slot that the plan gives its worker now."""
     group, member = view.group, view.member
     if group is None or member is None or pod.index >= len(member.slot_indices):
         return False
@@ -64,11 +83,20 @@ def _in_place(pod: ObservedPod, view: JobView) -> bool:
     return (pod.group, pod.slot) == (group.key.name, slot.name)
 
 
+def _runs_out_of_place(pod: ObservedPod, view: JobView) -> bool:
+    return is_live(pod) and not is_in_place(pod, view) and not _cannot_hear(pod, view)
+
+
 def _cannot_hear(pod: ObservedPod, view: JobView) -> bool:
-    """Whether telling it is in vain: it does not run yet, or cannot be reached."""
+    """Whether telling it is in vain: it does not run yet, cannot be reached, or does not listen."""
     if is_unreachable(pod, view.unreachable_nodes):
         return True
-    return pod.started_seconds is None or not pod.node_plan
+    if pod.started_seconds is None or not pod.node_plan:
+        return True
+    live, asked = view.live.get(pod.index), pod.stop_asked_seconds
+    if live is None or asked is None or live.pod_uid != pod.uid or live.connected:
+        return False
+    return live.asked_seconds >= asked + LISTENS_WITHIN_SECONDS
 
 
 def _patience_end(pod: ObservedPod, view: JobView) -> float:
