@@ -175,4 +175,6 @@ def _network(iteration: Iteration) -> float:
 
 @lru_cache(maxsize=8192)
 def _run(iterations: tuple[Iteration, ...], link: Link) -> list[float]:
+    if len(iterations) == 1 and iterations[0].workers == 1:
+        return [_total(iterations[0])]
     return iteration_seconds(iterations, link.network, servers_share_core=link.servers_share_core)
