@@ -6,27 +6,14 @@ there, so that `kubectl wait` finds them, and `Unknown` means not decided yet. A
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Final, Literal, Self
+from typing import Final, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, Field, PlainSerializer
+from pydantic import Field
 
-from harmony_api.status_model import StatusModel
+from harmony_api.status_model import StatusModel, Time
 
 ConditionStatus = Literal["True", "False", "Unknown"]
-
-
-def _whole_second(time: datetime) -> datetime:
-    return time.astimezone(UTC).replace(microsecond=0)
-
-
-Time = Annotated[
-    AwareDatetime,
-    AfterValidator(_whole_second),
-    PlainSerializer(lambda time: time.strftime("%Y-%m-%dT%H:%M:%SZ"), return_type=str),
-]
-"""A point in time in whole seconds of UTC, written as Kubernetes does."""
 
 
 class _Word(StrEnum):

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from harmony_api.conditions import Condition, Time
+from harmony_api.conditions import Condition
 from harmony_api.profile import JobProfile
 from harmony_api.schema_rules import list_by
-from harmony_api.status_model import StatusModel
+from harmony_api.status_model import StatusModel, Time
 
 JobState = Literal[
     "Pending",

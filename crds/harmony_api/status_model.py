@@ -4,10 +4,23 @@ Tolerant where `resource_model` is strict: an object may come from an older or n
 so every field that is not essential has a default and unknown ones are ignored.
 """
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, PlainSerializer
 from pydantic.alias_generators import to_camel
+
+
+def _whole_second(time: datetime) -> datetime:
+    return time.astimezone(UTC).replace(microsecond=0)
+
+
+Time = Annotated[
+    AwareDatetime,
+    AfterValidator(_whole_second),
+    PlainSerializer(lambda time: time.strftime("%Y-%m-%dT%H:%M:%SZ"), return_type=str),
+]
+"""A point in time in whole seconds of UTC, written as Kubernetes does."""
 
 
 class StatusModel(BaseModel):

@@ -1,5 +1,6 @@
 """Objects written by an older or a newer version are read, and never crash a reader."""
 
+import contextlib
 import copy
 from datetime import UTC, datetime
 from typing import Any
@@ -43,6 +44,37 @@ def test_a_broken_rule_is_told_in_a_job_from_a_cluster_too() -> None:
     broken["spec"]["workers"]["minReplicas"] = 1
     with pytest.raises(ValidationError, match="set both or neither"):
         HarmonyJob.from_cluster(broken)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner),
+    max_leaves=9,
+)
+
+
+@given(
+    path=st.sampled_from(
+        [
+            ("spec",),
+            ("spec", "workers", "template"),
+            ("spec", "workers", "template", "spec", "containers", 0, "resources"),
+            ("spec", "sharing", "deviceMemory"),
+            ("spec", "sharing", "store", "capacity"),
+            ("spec", "failurePolicy", "rules"),
+            ("spec", "checkpoint", "volumeClaimTemplate"),
+        ]
+    ),
+    value=_JSON,
+)
+def test_whatever_stands_in_a_spec_is_read_or_refused(path: tuple[Any, ...], value: Any) -> None:
+    job = copy.deepcopy(JOB)
+    at: Any = job
+    for part in path[:-1]:
+        at = at[part] if isinstance(part, int) else at.setdefault(part, {})
+    at[path[-1]] = value
+    with contextlib.suppress(ValidationError):
+        HarmonyJob.from_cluster(job)
 
 
 def test_an_empty_status_has_nothing_in_it_and_needs_nothing() -> None:
