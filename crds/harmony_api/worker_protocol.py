@@ -18,6 +18,7 @@ worker to sidecar
     END       empty; the program is done and will not ask again
     BEGIN     u8 phase, u64 iteration; in place of ACQUIRE, by a worker with a standing leave: the
               phase begins now, and no GRANT comes. Its RELEASE has turn 0
+    PAUSED    u64 ns that the present transfer stood aside for a primary; one-way, before RELEASE
 sidecar to worker
     WELCOME   u16 version, u16 flags; carries one file descriptor (SCM_RIGHTS): the NetBoard
     GRANT     u32 request, u64 turn, u32 epoch, u8 flags (see GrantFlags)
@@ -69,6 +70,7 @@ class MessageType(enum.IntEnum):
     SHOULD_STOP = 6
     END = 7
     BEGIN = 8
+    PAUSED = 9
     WELCOME = 32
     GRANT = 33
     REVOKED = 34
@@ -110,6 +112,7 @@ GRANT: Final = struct.Struct("<HBIQIB")
 REVOKED: Final = struct.Struct("<HBQ")
 STOP: Final = struct.Struct("<HBB")
 BEGIN: Final = struct.Struct("<HBBQ")
+PAUSED: Final = struct.Struct("<HBQ")
 EMPTY: Final = HEADER
 
 LAYOUTS: Final[dict[MessageType, struct.Struct]] = {
@@ -121,6 +124,7 @@ LAYOUTS: Final[dict[MessageType, struct.Struct]] = {
     MessageType.SHOULD_STOP: EMPTY,
     MessageType.END: EMPTY,
     MessageType.BEGIN: BEGIN,
+    MessageType.PAUSED: PAUSED,
     MessageType.WELCOME: WELCOME,
     MessageType.GRANT: GRANT,
     MessageType.REVOKED: REVOKED,

@@ -40,6 +40,8 @@ class HeldTurn:
     secondary: bool = False
     measured: bool = True
     """Whether it tells what the phase costs."""
+    paused_ns: int = 0
+    """How long a transfer stood aside for a primary."""
     begun: bool = False
     """The worker does not know its turn, and names 0 instead."""
 
@@ -58,6 +60,7 @@ class HeldTurn:
             self.start_ns,
             end_ns,
             bytes_moved,
+            paused_ns=min(self.paused_ns, end_ns - self.start_ns),
             secondary=self.secondary,
             coordinated=self.turn != 0,
         )

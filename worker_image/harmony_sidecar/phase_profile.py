@@ -34,7 +34,7 @@ class PhaseProfile:
         """Take a turn in that ran to its end under a plan.
 
         A transfer that overlapped another as the secondary counts only as long as there is
-        no undisturbed one.
+        no undisturbed one, and without the time for which it stood aside.
         """
         if self._warm_up:
             self._warm_up -= past.phase is Phase.PUSH
@@ -43,7 +43,7 @@ class PhaseProfile:
             self._nanoseconds[Phase.SYNC].append(past.update_ns)
             return
         samples = self._overlapped if past.secondary else self._nanoseconds
-        samples[past.phase].append(past.end_ns - past.start_ns)
+        samples[past.phase].append(past.end_ns - past.start_ns - past.paused_ns)
         self._bytes[past.phase] = past.bytes_moved
         self._iterations += past.phase is Phase.PUSH
 

@@ -107,6 +107,7 @@ class WorkerSession:
             MessageType.SHOULD_STOP: self._should_stop,
             MessageType.END: self._end,
             MessageType.BEGIN: self._begin,
+            MessageType.PAUSED: self._paused,
         }
 
     # ---- the worker's side
@@ -194,6 +195,10 @@ class WorkerSession:
             self._pending = None
             if self.port is not None:
                 self.port.release(turn)
+
+    def _paused(self, nanoseconds: int) -> None:
+        if self._held is not None:
+            self._held.paused_ns = nanoseconds
 
     def _synced(self, iteration: int, waited_ns: int, update_ns: int) -> None:
         now = time.monotonic_ns()

@@ -34,6 +34,7 @@ class PastTurn(NamedTuple):
     end_ns: int
     bytes_moved: int = 0
     update_ns: int = 0
+    paused_ns: int = 0
     secondary: bool = False
     coordinated: bool = True
     ended_by: EndedBy = "Release"

@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 import struct
+import threading
 import time
 from pathlib import Path
 from typing import Final
@@ -50,7 +51,7 @@ _STANDING: Final = int(GrantFlags.STANDING)
 class Grant:
     """Leave to run one phase, with or without a permit behind it."""
 
-    __slots__ = ("_board", "epoch", "flags", "phase", "turn")
+    __slots__ = ("_board", "_paused_ns", "epoch", "flags", "phase", "turn")
 
     def __init__(
         self, phase: Phase, turn: Turn, epoch: Epoch, flags: int, board: NetBoard | None
@@ -61,6 +62,13 @@ class Grant:
         self.epoch = epoch
         self.flags = flags
         self._board = board
+        self._paused_ns: dict[int, int] = {}
+        """By thread; all stand aside at the same times."""
+
+    @property
+    def paused_ns(self) -> int:
+        """How long the transfer stood aside for a primary."""
+        return max(self._paused_ns.values(), default=0)
 
     @property
     def secondary(self) -> bool:
@@ -86,10 +94,13 @@ class Grant:
     def before_chunk(self) -> None:
         """Return when the next chunk may move: for a secondary, while the primary is idle."""
         board = self._board
-        if board is None or not self.secondary:
+        if board is None or not self.secondary or board.may_move(self.phase, self.turn):
             return
+        paused_ns = time.monotonic_ns()
         while not board.may_move(self.phase, self.turn):
             time.sleep(_BOARD_POLL_SECONDS)
+        thread = threading.get_ident()
+        self._paused_ns[thread] = self._paused_ns.get(thread, 0) + time.monotonic_ns() - paused_ns
 
     def moved(self) -> None:
         """Bytes have just moved; the secondary, if there is one, keeps waiting."""
@@ -156,6 +167,8 @@ class PermitClient:
 
     def release(self, grant: Grant, bytes_moved: int = 0) -> None:
         """Return a permit, and say what the phase moved; does not wait."""
+        if grant.paused_ns:
+            self._unsent += encode(MessageType.PAUSED, grant.paused_ns)
         if grant.turn or not self._silent:
             self._send(encode(MessageType.RELEASE, grant.turn, bytes_moved))
 
@@ -220,7 +233,8 @@ class PermitClient:
         self._socket = connection
         self._reader = FrameReader()
         self._silent = self._welcomed = self._standing = False
-        self._send(encode(MessageType.HELLO, MAGIC, VERSION, self._flags, 0, 0))
+        self._unsent = encode(MessageType.HELLO, MAGIC, VERSION, self._flags, 0, 0) + self._unsent
+        self._send(b"")
         return True
 
     def _lose(self) -> None:

@@ -18,7 +18,7 @@ from harmony_api.profile import JobProfile
 from harmony_cli.local.job_runtime import JobRuntime
 from harmony_cli.local.link import Link, shaped_link
 from harmony_cli.local.placement import Permits, Seat, decide, record_plan, seats
-from harmony_cli.local.planning import snapshot
+from harmony_cli.local.planning import expected_profiles, snapshot
 from harmony_cli.local.process_specs import JobPlace
 from harmony_cli.local.processes import ProcessHost, find_free_ports
 from harmony_cli.local.run_folder import RunJob
@@ -190,10 +190,12 @@ class LocalRunner:
             why = f"{first} and {second} are slower together than in turn"
         if why is None:
             return
+        jobs = [job.job for job in active]
+        expected = expected_profiles(jobs, profiles)
         view = snapshot(
-            [job.job for job in active],
+            jobs,
             self.options.machine,
-            profiles,
+            expected,
             self._separated,
             self.last_plan.decision,
             self._speeds.corrections,
@@ -204,7 +206,7 @@ class LocalRunner:
         self._seats = seats(
             decision,
             self.options.machine.slots,
-            profiles,
+            expected,
             generation=generation,
             permits=self.record.permits,
             network=self.options.network,

@@ -207,6 +207,13 @@ def test_a_secondary_moves_only_while_the_primary_is_idle(make_node: MakeNode) -
 
     wait_until(is_held_back)
     secondary.before_chunk()  # returns, since the primary has been idle for a while
+
+    def stood_aside() -> bool:
+        primary.moved()
+        secondary.before_chunk()
+        return secondary.paused_ns > 0
+
+    wait_until(stood_aside)
     first.release(primary)
     wait_until(lambda: not secondary.chunked, "promotion")
     secondary.before_chunk()

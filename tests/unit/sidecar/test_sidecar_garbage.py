@@ -36,6 +36,7 @@ VALID = [
     encode(MessageType.END),
     encode(MessageType.BEGIN, Phase.PULL, 2**64 - 1),
     encode(MessageType.BEGIN, Phase.SYNC, 0),
+    encode(MessageType.PAUSED, 2**64 - 1),
     encode(MessageType.GRANT, 1, 1, 1, 0),
     struct.pack("<HB", 1, 200),
 ]

@@ -103,6 +103,14 @@ def test_transfers_that_were_secondary_count_only_for_want_of_others() -> None:
     assert typical.pull_microseconds == 10_000
 
 
+def test_the_time_for_which_a_secondary_stood_aside_is_no_cost() -> None:
+    profile = PhaseProfile()
+    iterations(profile, 10, pull=30, secondary=True, paused_ns=12 * MILLISECOND)
+    typical = profile.typical()
+    assert typical is not None
+    assert typical.pull_microseconds == 18_000
+
+
 def test_turns_that_touch_are_in_order_and_turns_that_overlap_are_found() -> None:
     first, second = record("COMP", 1, 0, 10), record("COMP", 2, 10, 20)
     assert overlapping_compute_turns([second, first]) == []
