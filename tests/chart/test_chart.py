@@ -215,3 +215,18 @@ def test_the_lease_is_in_the_namespace_that_the_operator_is_told(objects: Object
     told = variables(objects)["HARMONY_OPERATOR_SYSTEM_NAMESPACE"]
     assert role["metadata"]["namespace"] == told == labels.SYSTEM_NAMESPACE
     assert [rule["resources"] for rule in role["rules"]] == [["leases"], ["leases"]]
+
+
+@pytest.mark.parametrize(
+    ("role", "verb", "audience"),
+    [("harmony-edit", "create", "edit"), ("harmony-view", "watch", "view")],
+)
+def test_a_role_for_a_namespace_holds_for_the_jobs_in_it(
+    objects: Objects, role: str, verb: str, audience: str
+) -> None:
+    found = one(objects, "ClusterRole", role)
+    label = f"rbac.authorization.k8s.io/aggregate-to-{audience}"
+    assert found["metadata"]["labels"][label] == "true"
+    [rule] = found["rules"]
+    assert "harmonyjobs" in rule["resources"]
+    assert verb in rule["verbs"]
