@@ -305,6 +305,8 @@ IMMUTABLE: list[tuple[str, Any, str]] = [
     ("spec.checkpoint.intervalSeconds", 5, "checkpoint cannot be changed"),
     ("spec.parameterServers.replicas", 2, "replicas cannot be changed"),
     ("spec.workers.replicas", 1, "spec.workers.replicas: Invalid value: replicas cannot be"),
+    ("spec.workers.minReplicas", 1, "spec.workers.minReplicas: Invalid value: minReplicas cannot"),
+    ("spec.workers.maxReplicas", 1, "spec.workers.maxReplicas: Invalid value: maxReplicas cannot"),
     ("spec.workers.gpusPerWorker", 2, "gpusPerWorker cannot be changed"),
     (
         "spec.workers.template.spec.nodeSelector",
