@@ -25,6 +25,13 @@ class Create:
     manifest: Manifest
 
 
+@dataclass(frozen=True)
+class Try:
+    """Have the API server judge an object as if it were created: nothing is, and others wait."""
+
+    manifest: Manifest
+
+
 @dataclass(frozen=True, kw_only=True)
 class Delete:
     """Delete an object, but only the one with this uid."""
@@ -55,7 +62,7 @@ class ReplaceSpec:
     spec: Manifest
 
 
-Step = Create | Delete | Annotate | ReplaceSpec
+Step = Create | Try | Delete | Annotate | ReplaceSpec
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,10 +105,11 @@ class ApiClient:
         path = RESOURCES[kind].path("")
         return await self._request("list", kind, path, query=query, accept=accept)
 
-    async def create(self, manifest: Mapping[str, Any]) -> Raw:
-        """Create an object and return it. Raises ApiError."""
+    async def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> Raw:
+        """Create an object and return it; a dry run keeps nothing of it. Raises ApiError."""
         kind, namespace = manifest["kind"], manifest["metadata"].get("namespace", "")
-        return await self._request("create", kind, RESOURCES[kind].path(namespace), body=manifest)
+        path, query = RESOURCES[kind].path(namespace), {"dryRun": "All"} if dry_run else None
+        return await self._request("create", kind, path, body=manifest, query=query)
 
     async def merge(self, kind: str, key: ObjectKey, patch: Mapping[str, Any]) -> Raw:
         """Apply a JSON merge patch and return the object. Raises ApiError."""

@@ -21,6 +21,7 @@ from harmony_operator.actions import (
     Manifest,
     ReplaceSpec,
     Step,
+    Try,
 )
 from harmony_operator.api_client import ApiClient, ApiError, Raw
 from harmony_operator.event_posting import EventPoster
@@ -72,6 +73,8 @@ class Applier:
         match step:
             case Create():
                 await self._create(step.manifest)
+            case Try():
+                await self._client.create(step.manifest, dry_run=True)
             case Delete():
                 await self._delete(step)
             case Annotate():
@@ -157,7 +160,7 @@ def _owners(manifest: Mapping[str, Any]) -> set[str]:
 def _words(step: Step) -> str:
     """Say what a step does, as in `create pod team/mlr-worker-0`."""
     match step:
-        case Create():
+        case Create() | Try():
             verb, kind, key = "create", step.manifest["kind"], _key_of(step.manifest)
         case Delete():
             verb, kind, key = "delete", step.kind, step.key
