@@ -10,7 +10,7 @@ SOCKET: Final = "HARMONY_SOCKET"
 """Path of the Unix socket on which the worker's sidecar listens."""
 
 JOB: Final = "HARMONY_JOB"
-"""Name of the job that the process belongs to."""
+"""Name of the job that the process belongs to; for a pod's sidecar `<namespace>/<name>`."""
 
 ROLE: Final = "HARMONY_ROLE"
 """`worker`, `server` or `sidecar`."""
@@ -43,7 +43,8 @@ TRANSFER_CPUS: Final = "HARMONY_TRANSFER_CPUS"
 """CPU slot: the cores for the worker's transfer threads, the sidecars and the servers."""
 
 LOSS_LOG: Final = "HARMONY_LOSS_LOG"
-"""File to which the worker appends one JSON line per iteration, with the exact loss."""
+"""File to which the worker appends one JSON line per iteration, with the exact loss; or
+`/dev/stdout`, to find them in the pod's log."""
 
 EXAMPLES: Final = "HARMONY_EXAMPLES"
 """Folder of the example programs: set by the image; in a local run the manifest's folder."""

@@ -8,6 +8,7 @@ import pytest
 from chart_objects import CHART, KUBERNETES_VERSION, Helm, Objects, Render, one, pod_specs
 
 from harmony_api import labels, pod_layout
+from harmony_api.command_line import expand
 from harmony_operator import actions, settings
 from harmony_operator.api_client import RESOURCES
 from harmony_operator.mirror import MirroredKind
@@ -18,8 +19,14 @@ PORTS = ("PROBE", "METRICS")
 
 
 def variables(objects: Objects) -> dict[str, str]:
+    """The operator's environment, as kubelet sets it."""
     container = one(objects, "Deployment", OPERATOR)["spec"]["template"]["spec"]["containers"][0]
-    return {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
+    about_itself = {"POD_NAME": "harmony-operator-0"}
+    return {
+        entry["name"]: expand(entry["value"], about_itself)
+        for entry in container["env"]
+        if "value" in entry
+    }
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +95,7 @@ def test_every_setting_of_the_operator_is_a_value_of_the_chart(render: Render) -
             "gpu.deviceClass=gpu.example.com",
             "gpu.resource=example.com/gpu",
             "gpu.runtimeClass=nvidia",
-            "gpu.reservationEnvironment.NVIDIA_VISIBLE_DEVICES=$(NODE_NAME)",
+            "gpu.reservationEnvironment.NVIDIA_VISIBLE_DEVICES=GPU-$(POD_NAME)",
             "network=FullDuplex",
             "cpuSlotsPerNode=2",
             "nodeStore.root=/data/harmony",
@@ -107,7 +114,7 @@ def test_every_setting_of_the_operator_is_a_value_of_the_chart(render: Render) -
         device_class="gpu.example.com",
         gpu_resource="example.com/gpu",
         runtime_class="nvidia",
-        reservation_environment={"NVIDIA_VISIBLE_DEVICES": "$(NODE_NAME)"},
+        reservation_environment={"NVIDIA_VISIBLE_DEVICES": "GPU-$(POD_NAME)"},
         network="FullDuplex",
         cpu_slots_per_node=2,
         node_store_root="/data/harmony",
