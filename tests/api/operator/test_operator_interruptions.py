@@ -1,0 +1,171 @@
+"""What the operator survives: its own death at every step, a twin, an API server that is away."""
+
+from pathlib import Path
+
+from counting_proxy import CountingProxy
+from operator_runs import SECONDS, Cluster, OperatorProcess, job
+
+from cluster.stub_nodes import StubNodes
+from cluster.waiting import until
+
+
+def test_killed_after_every_single_write_it_takes_a_job_to_the_same_end(
+    here: Cluster, nodes: StubNodes, start_operator, tmp_path: Path
+) -> None:
+    with CountingProxy(here.server, tmp_path) as proxy:
+        operator: OperatorProcess = start_operator(kubeconfig=proxy.kubeconfig)
+        operator.wait_leading()
+        proxy.after_write = operator.kill
+        here.apply(job())
+
+        def state() -> str:
+            if not operator.alive:
+                operator.start()
+            return (here.job("mlr").get("status") or {}).get("state") or ""
+
+        def running() -> bool:
+            return state() == "Running"
+
+        until(running, seconds=4 * SECONDS, what="it runs", details=operator.log.read_text)
+        assert here.names("pods") == {"mlr-server-0", "mlr-worker-0", "mlr-worker-1"}
+        for index in range(2):
+            nodes.end(here.namespace, f"mlr-worker-{index}")
+
+        def over() -> bool:
+            return state() == "Succeeded" and not here.names("hg")
+
+        until(over, seconds=4 * SECONDS, what="it is over", details=operator.log.read_text)
+
+        def cleaned_up() -> bool:
+            state()
+            return here.names("pods") == {"mlr-worker-0", "mlr-worker-1"}
+
+        until(cleaned_up, seconds=4 * SECONDS, what="the servers are gone")
+        assert here.job("mlr")["status"]["restarts"] == 0
+        assert len(here.names("services")) == 1
+        for pod in ("mlr-server-0", "mlr-worker-0", "mlr-worker-1"):
+            assert nodes.starts[here.namespace, pod] == 1, "no pod was made twice"
+        assert len(proxy.writes) >= 8, proxy.writes
+
+
+def test_a_failed_worker_is_counted_once_though_the_operator_is_killed_after_every_write(
+    here: Cluster, nodes: StubNodes, start_operator, tmp_path: Path
+) -> None:
+    with CountingProxy(here.server, tmp_path) as proxy:
+        operator: OperatorProcess = start_operator(kubeconfig=proxy.kubeconfig)
+        here.apply(job(workers=1))
+        here.wait_condition("mlr", "Running")
+        proxy.after_write = operator.kill
+        nodes.end(here.namespace, "mlr-worker-0", exit_code=1)
+
+        def replaced() -> bool:
+            if not operator.alive:
+                operator.start()
+            return nodes.starts[here.namespace, "mlr-worker-0"] == 2
+
+        until(replaced, seconds=4 * SECONDS, what="it is replaced", details=operator.log.read_text)
+        proxy.after_write = lambda: None
+        if not operator.alive:
+            operator.start()
+        here.wait_condition("mlr", "Running")
+        assert here.job("mlr")["status"]["restarts"] == 1
+        nodes.end(here.namespace, "mlr-worker-0")
+        here.wait_condition("mlr", "Succeeded")
+
+
+def test_of_two_operators_one_works_and_the_other_takes_over(
+    here: Cluster, nodes: StubNodes, start_operator, tmp_path: Path
+) -> None:
+    with (
+        CountingProxy(here.server, tmp_path) as first_proxy,
+        CountingProxy(here.server, tmp_path / "..") as second_proxy,
+    ):
+        first: OperatorProcess = start_operator("first", kubeconfig=first_proxy.kubeconfig)
+        first.wait_leading()
+        second: OperatorProcess = start_operator("second", kubeconfig=second_proxy.kubeconfig)
+        until(
+            lambda: f"{first.name} holds the Lease" in second.log.read_text(),
+            seconds=SECONDS,
+            what="the second one waits",
+            details=second.log.read_text,
+        )
+        here.apply(job())
+        here.wait_condition("mlr", "Running")
+        assert first_proxy.writes
+        assert not second_proxy.writes
+
+        first.kill()
+        for index in range(2):
+            nodes.end(here.namespace, f"mlr-worker-{index}")
+        here.wait_condition("mlr", "Succeeded")
+        assert second_proxy.writes
+
+
+def test_an_operator_that_is_told_to_end_hands_the_lease_over_at_once(
+    here: Cluster, nodes: StubNodes, start_operator
+) -> None:
+    first: OperatorProcess = start_operator("first")
+    first.wait_leading()
+    first.stop()
+    leases = here.kubectl("get", "lease", "harmony-operator", "-ojsonpath={.spec.holderIdentity}")
+    assert leases == ""
+    second: OperatorProcess = start_operator("second")
+    second.wait_leading()
+
+
+def test_an_operator_that_lost_its_lease_ends(
+    here: Cluster, nodes: StubNodes, operator: OperatorProcess
+) -> None:
+    here.patch("lease/harmony-operator", {"spec": {"holderIdentity": "somebody-else"}})
+    operator.wait_end()
+
+
+def test_what_happened_while_the_api_server_was_away_is_caught_up_with(
+    here: Cluster, nodes: StubNodes, operator: OperatorProcess
+) -> None:
+    here.apply(job())
+    here.wait_condition("mlr", "Running")
+    here.server.stop()
+    until(
+        lambda: "the Lease cannot be written" in operator.log.read_text() or not operator.alive,
+        seconds=SECONDS,
+        what="the outage is noticed",
+    )
+    here.server.start()
+    for index in range(2):
+        nodes.end(here.namespace, f"mlr-worker-{index}")
+    if not operator.alive:  # the outage was longer than its Lease: the kubelet would restart it
+        operator.start()
+    here.wait_condition("mlr", "Succeeded")
+    here.wait("the servers are gone", lambda: "mlr-server-0" not in here.names("pods"))
+
+
+def test_what_disappeared_while_nobody_watched_is_noticed_after_the_start(
+    here: Cluster, nodes: StubNodes, start_operator
+) -> None:
+    operator: OperatorProcess = start_operator()
+    here.apply(job(workers=1))
+    here.wait_condition("mlr", "Running")
+    operator.kill()
+    operator.wait_end()
+    here.kubectl("delete", "pod", "mlr-worker-0", "--timeout=30s")
+    operator.start()
+    here.wait("a new worker runs", lambda: nodes.starts[here.namespace, "mlr-worker-0"] == 2)
+    here.wait_condition("mlr", "Running")
+
+
+def test_jobs_and_namespaces_can_be_deleted_without_an_operator(
+    here: Cluster, nodes: StubNodes, start_operator
+) -> None:
+    operator: OperatorProcess = start_operator()
+    here.apply(job("one"), job("two", workers=1))
+    here.wait_condition("one", "Running")
+    here.wait_condition("two", "Running")
+    operator.kill()
+    operator.wait_end()
+    here.kubectl("delete", "harmonyjob", "one", "--timeout=30s")
+    here.wait(
+        "its children are gone",
+        lambda: not {name for name in here.names("pods,services") if name.startswith("one")},
+    )
+    here.server.kubectl("delete", "namespace", here.namespace, "--timeout=60s")
