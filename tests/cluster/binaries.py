@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 
 
 class NotPossibleError(Exception):
-    """This machine cannot run a test cluster; the message says what to do about it."""
+    """A test cluster cannot run on this machine; the message says what to do about it."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,6 @@ PACKAGES = {
     "runc": "runc",
     "ip": "iproute2",
     "iptables": "iptables",
-    "nft": "nftables",
     "conntrack": "conntrack",
     "socat": "socat",
     "buildah": "buildah",

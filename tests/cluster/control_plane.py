@@ -114,12 +114,10 @@ class ControlPlane:
             self._start("kube-scheduler", self._scheduler_command())
 
     def stop(self) -> None:
-        """Stop everything, the controllers first and etcd last."""
-        etcd, *controllers = self._processes
-        for process in controllers:
-            process.stop()
-        self.api_server.stop()
-        etcd.stop()
+        """End everything at once: what it stored goes with it."""
+        for process in self._processes:
+            process.kill()
+        self.api_server.kill()
 
     def _start(self, name: str, command: Sequence[str | Path]) -> Process:
         process = Process(name, command, self._folder / "log" / f"{name}.log")

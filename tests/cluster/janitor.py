@@ -5,15 +5,13 @@ does for an owner that was killed, and then removes the folders and control grou
 arguments. Processes, namespaces and mounts need no removal: they end with their owner.
 """
 
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 10.0
 
 
 class Janitor:
@@ -33,25 +31,20 @@ class Janitor:
 
 
 def remove(path: Path) -> None:
-    """Remove a folder; one of the control group file system only once no process is in it."""
+    """Remove a folder, or a control group once the processes in it have ended."""
     if not path.is_relative_to(CGROUPS):
-        shutil.rmtree(path, ignore_errors=True)
+        subprocess.run(["rm", "--recursive", "--force", path])
         return
-    for group in sorted((path, *path.rglob("*/")), reverse=True):
-        group.rmdir()
-
-
-def main(paths: Sequence[str]) -> None:
-    """Wait for the end of the owner, then remove `paths`, again and again while they are busy."""
-    sys.stdin.read()
-    for path in map(Path, paths):
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while path.exists() and time.monotonic() < deadline:
-            try:
-                remove(path)
-            except OSError:
-                time.sleep(0.05)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while path.exists() and time.monotonic() < deadline:
+        try:
+            for group in sorted((path, *path.rglob("*/")), reverse=True):
+                group.rmdir()
+        except OSError:
+            time.sleep(0.05)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.stdin.read()
+    for argument in sys.argv[1:]:
+        remove(Path(argument))

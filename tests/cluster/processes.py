@@ -10,7 +10,8 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 LOG_TAIL_BYTES = 4000
@@ -25,10 +26,9 @@ class Process:
         command: Sequence[str | Path],
         log: Path,
         *,
-        environment: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
     ) -> None:
-        """Start `command`; `environment` is added to this process's own."""
+        """Start `command`; its output is added to `log`."""
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError(f"{name} would end with this thread: start it from the main thread")
         self.name = name
@@ -40,7 +40,6 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **(environment or {})},
                 start_new_session=True,
                 pass_fds=pass_fds,
             )
@@ -63,7 +62,7 @@ class Process:
     def stop(self, grace_seconds: float = 10.0) -> None:
         """Ask the process to end, kill its group after `grace_seconds`, and wait for the end."""
         if self.alive:
-            self._popen.terminate()
+            os.killpg(self.pid, signal.SIGTERM)
             try:
                 self._popen.wait(grace_seconds)
             except subprocess.TimeoutExpired:
@@ -71,6 +70,6 @@ class Process:
 
     def kill(self) -> None:
         """End the process and its group at once (SIGKILL)."""
-        if self.alive:
+        with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-            self._popen.wait()
+        self._popen.wait()
