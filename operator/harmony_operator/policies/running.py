@@ -36,6 +36,7 @@ def running(standing: Standing) -> Observation:
         _bindings(standing),
         _pod_troubles(standing),
         _pauses(standing),
+        _still_refused(standing),
     )
     return next(reasons, missing)
 
@@ -119,6 +120,16 @@ def _pauses(standing: Standing) -> Iterator[Observation]:
     else:
         message = f"restart {status.restarts} is due at {time_of(end):%H:%M:%S} UTC"
         yield Observation("False", RunningReason.BACKING_OFF, message)
+
+
+def _still_refused(standing: Standing) -> Iterator[Observation]:
+    """A refusal holds until the next try has brought a pod further, else each try is an event."""
+    before = condition(standing.view.job.status.conditions, ConditionType.RUNNING)
+    if before is None or before.reason != RunningReason.POD_REFUSED:
+        return
+    starting = (pod for pod in (*standing.servers, *standing.workers) if not pod.ready)
+    if not any(is_live(pod) and pod.started_seconds is not None for pod in starting):
+        yield Observation("False", RunningReason.POD_REFUSED, before.message)
 
 
 def _missing(standing: Standing, role: Role) -> Observation | None:

@@ -96,7 +96,7 @@ def _cannot_hear(pod: ObservedPod, view: JobView) -> bool:
     live, asked = view.live.get(pod.index), pod.stop_asked_seconds
     if live is None or asked is None or live.pod_uid != pod.uid or live.connected:
         return False
-    return live.asked_seconds >= asked + LISTENS_WITHIN_SECONDS
+    return live.asked_seconds > asked and view.now_seconds >= asked + LISTENS_WITHIN_SECONDS
 
 
 def _patience_end(pod: ObservedPod, view: JobView) -> float:

@@ -14,7 +14,16 @@ from harmony_api import labels
 from harmony_api.conditions import Condition, ConditionType
 from harmony_api.harmony_group import GroupMember, GroupSlot, HarmonyGroupSpec, HarmonyGroupStatus
 from harmony_api.job_status import HarmonyJobStatus
-from harmony_operator.actions import Actions, Annotate, Create, Delete, Event, ReplaceSpec, Step
+from harmony_operator.actions import (
+    Actions,
+    Annotate,
+    Create,
+    Delete,
+    Event,
+    ReplaceSpec,
+    Step,
+    Try,
+)
 from harmony_operator.gpu_binding.none import NoBinding
 from harmony_operator.observed import (
     ApiProblem,
@@ -78,7 +87,7 @@ class Cluster:
     volume_claims: dict[ObjectKey, frozenset[str]] = field(default_factory=dict)
     live: dict[int, LiveWorker] = field(default_factory=dict)
     problem: ApiProblem | None = None
-    refuse: Refusal = lambda step: None  # noqa: E731
+    refuse: Refusal = lambda step: None
     job_exists: bool = True
     events: list[Event] = field(default_factory=list)
     created: list[str] = field(default_factory=list)
@@ -113,8 +122,10 @@ class Cluster:
             jobs={KEY: self.job},
             pods={self.pod(name).key: self.pod(name) for name in self.pods},
             groups={self.group.key: self.group} if self.group else {},
-            nodes={name: ObservedNode(name=name, ready=ready, schedulable=ready)
-                   for name, ready in self.nodes.items()},
+            nodes={
+                name: ObservedNode(name=name, ready=ready, schedulable=ready)
+                for name, ready in self.nodes.items()
+            },
             priorities=self.priorities,
             services=frozenset(self.services),
             volume_claims=self.volume_claims,
@@ -180,6 +191,8 @@ class Cluster:
         match step:
             case Create(manifest):
                 self._create(copy.deepcopy(dict(manifest)))
+            case Try(manifest):
+                assert manifest["metadata"]["name"] not in self.pods
             case Delete(kind="HarmonyJob"):
                 self.job_exists = False
             case Delete():
@@ -206,8 +219,9 @@ class Cluster:
 
     def place(self, *nodes: str, name: str = "g-1", generation: int = 1) -> None:
         """Give worker i a slot on the i-th node."""
-        slots = tuple(GroupSlot(name=f"{node}/cpu-{index}", node=node)
-                      for index, node in enumerate(nodes))
+        slots = tuple(
+            GroupSlot(name=f"{node}/cpu-{index}", node=node) for index, node in enumerate(nodes)
+        )
         member = GroupMember(
             job=KEY.name, namespace=KEY.namespace, job_uid="job-uid",
             slot_indices=tuple(range(len(nodes))), order=0, reason=f"alone on {nodes[0]}",
@@ -244,8 +258,12 @@ class Cluster:
 
     def exit(self, name: str, code: int = 0, **terminated: Any) -> None:
         """End the main container, as a kubelet reports it."""
-        ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error",
-                 "startedAt": time_text(self.now), "finishedAt": time_text(self.now)}
+        ended = {
+            "exitCode": code,
+            "reason": "Completed" if code == 0 else "Error",
+            "startedAt": time_text(self.now),
+            "finishedAt": time_text(self.now),
+        }
         self._main(name, {"terminated": ended | terminated})
         self.pods[name]["status"]["phase"] = "Succeeded" if code == 0 else "Failed"
         self.set_condition(name, "Ready", "False")
@@ -311,8 +329,11 @@ class Cluster:
         self.nodes[name] = False
 
     def observe(self, worker: int, iteration: int, **profile: Any) -> None:
-        name = next(one for one in self.pods if self.pod(one).index == worker
-                    and self.pod(one).role == "worker")
+        name = next(
+            one
+            for one in self.pods
+            if self.pod(one).index == worker and self.pod(one).role == "worker"
+        )
         self.live[worker] = replace(
             LiveWorker(pod_uid=self.pod(name).uid, iteration=iteration, profile=None,
                        asked_seconds=self.now), **profile,
@@ -323,7 +344,10 @@ def _node_of(affinity: Any) -> str:
     if not affinity:
         return "node-a"
     terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    field_ = next(one for term in terms for one in
-                  (*term.get("matchFields", ()), *term.get("matchExpressions", ())))
+    field_ = next(
+        one
+        for term in terms
+        for one in (*term.get("matchFields", ()), *term.get("matchExpressions", ()))
+    )
     node: str = field_["values"][0]
     return node
