@@ -22,13 +22,19 @@ MIRROR = "http://deb.debian.org/debian"
 # What runs on nodes besides Harmony: an image with one static program.
 PROGRAM_IMAGES = {"pause": "init", "coredns": "coredns", "fake-gpus": "dra-example-kubeletplugin"}
 HARMONY_IMAGES = ("operator", "sidecar", "worker")
+HARMONY_VERSION = "0.1.0"
 
 # The builder's own configuration of package downloads, lent to the build and kept in no image.
 LENT_FILES = ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
 
 
 def reference(name: str) -> str:
-    """Return the full name under which the nodes know an image."""
+    """Return the full name under which the nodes know an image.
+
+    Harmony's own are those of the examples and of the chart's default values.
+    """
+    if name in HARMONY_IMAGES:
+        return f"docker.io/harmony/{name}:{HARMONY_VERSION}"
     return f"localhost/harmony/{name}:test"
 
 
