@@ -29,7 +29,9 @@ class PlanFile:
             if identity == self._seen:
                 return None
             self._seen = identity
-            return NodePlan.model_validate_json(self._path.read_bytes())
+            text = self._path.read_bytes()
+            # A pod's annotation that is not there yet shows as an empty file.
+            return NodePlan.model_validate_json(text) if text else None
         except FileNotFoundError:
             return None
         except (OSError, pydantic.ValidationError) as error:

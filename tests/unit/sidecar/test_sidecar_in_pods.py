@@ -67,7 +67,8 @@ class PodSidecar(SidecarProcess):
         return ["nsenter", "--target", str(self.inner), "--net", *command]
 
     def get(self, path: str) -> bytes:
-        url = f"http://127.0.0.1:{self.port_path.read_text()}{path}"
+        host = self.environment["HARMONY_HTTP_HOST"]
+        url = f"http://{f'[{host}]' if ':' in host else host}:{self.port_path.read_text()}{path}"
         fetch = f"import urllib.request as u; print(u.urlopen('{url}', timeout=10).read().decode())"
         command = self.in_network(sys.executable, "-c", fetch)
         return subprocess.run(command, check=True, capture_output=True).stdout
@@ -83,7 +84,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
     node.stop()
 
 
-def add_pod(node: Node, job: str) -> PodSidecar:
+def add_pod(node: Node, job: str, *, host: str = "127.0.0.1") -> PodSidecar:
     """Start the sidecar of one more pod."""
     run_folder = node.folder / job
     run_folder.mkdir()
@@ -93,7 +94,7 @@ def add_pod(node: Node, job: str) -> PodSidecar:
         "HARMONY_JOB": job,
         "HARMONY_NODE_STORE": str(node.store),
         "HARMONY_NODE_PLAN": str(node.plan_path),
-        "HARMONY_HTTP_HOST": "0.0.0.0",
+        "HARMONY_HTTP_HOST": host,
         "HARMONY_HTTP_PORT": "0",
     }
     sidecar = PodSidecar(job, 0, node.folder, environment, user=200_001 + len(node.sidecars))
@@ -218,6 +219,10 @@ def test_sigterm_ends_the_first_process_of_a_pod_and_hands_the_role_over(node: N
     assert first.process is not None
     assert first.process.wait(20) == 0
     await_arbiter(second)
+
+
+def test_a_sidecar_answers_on_the_address_of_its_pod_whichever_family_it_is(node: Node) -> None:
+    assert add_pod(node, "a", host="::1").get("/healthz").strip() == b"ok"
 
 
 def test_a_sidecar_outside_the_group_cannot_touch_the_election(node: Node) -> None:
