@@ -5,31 +5,36 @@ undisturbed by restarts, the measured cycle corrects the planner's next predicti
 group, and a pair that is slower than in turn is told apart for good.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from harmony_planner.performance import correction
 from harmony_planner.snapshot import Group, Plan
 
-CYCLES_TO_MEASURE = 20
-SECONDS_TO_MEASURE = 5.0
-SLOWER_THAN_IN_TURN = 1.02
+CYCLES_TO_MEASURE: Final = 20
+SECONDS_TO_MEASURE: Final = 5.0
+SLOWER_THAN_IN_TURN: Final = 1.02
 
 
 @dataclass(frozen=True)
 class Count:
-    """Where a job stands: iterations done, and restarts of its processes so far."""
+    """Where a job stands."""
 
     iterations: int
-    restarts: int
+    """Done so far, by the worker that is behind."""
+    incarnation: Hashable
+    """Another value once one of its processes was started anew."""
+    at_seconds: float
+    """When this was so, by any clock that does not go back."""
 
 
-@dataclass(frozen=True)
-class _Start:
+@dataclass
+class _Measurement:
     group: Group
-    at: float
-    counts: Mapping[str, Count]
     correction: float
+    """That the group's prediction was made with."""
+    starts: Mapping[str, Count] = field(default_factory=dict)
 
 
 class GroupSpeeds:
@@ -38,50 +43,77 @@ class GroupSpeeds:
     def __init__(self) -> None:
         self.corrections: dict[str, float] = {}
         """Measured over predicted cycle, by group."""
-        self._starts: dict[str, _Start] = {}
+        self._members: dict[str, frozenset[str]] = {}
+        self._measurements: dict[str, _Measurement] = {}
 
-    def begin(self, decision: Plan, counts: Mapping[str, Count], now: float) -> None:
+    def resume(self, group: str, members: frozenset[str], factor: float) -> None:
+        """Take over a correction that was measured earlier, by somebody else."""
+        self.corrections[group] = factor
+        self._members[group] = members
+
+    def begin(self, decision: Plan, counts: Mapping[str, Count]) -> None:
         """A new plan is in force; groups whose members stay keep their correction."""
-        before = {name: start.group for name, start in self._starts.items()}
-        self._starts = {}
-        for group in decision.groups:
-            same = group.name in before and _jobs(before[group.name]) == _jobs(group)
-            factor = self.corrections.get(group.name, 1.0) if same else 1.0
-            self.corrections[group.name] = factor
-            members = {job: counts[job] for job in _jobs(group)}
-            self._starts[group.name] = _Start(group, now, members, factor)
+        corrections = {
+            group.name: self.corrections.get(group.name, 1.0)
+            if self._members.get(group.name) == _jobs(group)
+            else 1.0
+            for group in decision.groups
+        }
+        self.corrections = corrections
+        self._members = {group.name: _jobs(group) for group in decision.groups}
+        self._measurements = {
+            group.name: _Measurement(group, corrections[group.name])
+            for group in decision.groups
+            if len(group.members) > 1
+        }
+        self._start_undisturbed(counts)
 
-    def measured_cycles(self, counts: Mapping[str, Count], now: float) -> dict[str, float]:
+    def measured_cycles(self, counts: Mapping[str, Count]) -> dict[str, float]:
         """Return seconds per cycle of the groups that ran long enough, by group."""
         found = {}
-        for name, start in self._starts.items():
-            if now - start.at < SECONDS_TO_MEASURE or len(start.group.members) < 2:
-                continue
-            cycles = []
-            for member in start.group.members:
-                then, count = start.counts[member.job], counts.get(member.job)
-                if count is None or count.restarts != then.restarts:
-                    break
-                cycles.append((count.iterations - then.iterations) / member.rounds)
-            else:
-                if min(cycles) >= CYCLES_TO_MEASURE:
-                    found[name] = (now - start.at) / min(cycles)
+        for name, measurement in self._measurements.items():
+            cycles = [
+                (then, now, (now.iterations - then.iterations) / member.rounds)
+                for member in measurement.group.members
+                if (then := measurement.starts.get(member.job)) is not None
+                and (now := counts.get(member.job)) is not None
+                and now.incarnation == then.incarnation
+                and now.at_seconds - then.at_seconds >= SECONDS_TO_MEASURE
+                and (now.iterations - then.iterations) / member.rounds >= CYCLES_TO_MEASURE
+            ]
+            if len(cycles) == len(measurement.group.members):
+                found[name] = max(
+                    (now.at_seconds - then.at_seconds) / count for then, now, count in cycles
+                )
         return found
 
-    def learn(self, counts: Mapping[str, Count], now: float) -> frozenset[frozenset[str]]:
+    def learn(self, counts: Mapping[str, Count]) -> frozenset[frozenset[str]]:
         """Correct the groups that can be measured; return the pairs to keep apart."""
+        self._start_undisturbed(counts)
         apart = set()
-        for name, cycle_seconds in self.measured_cycles(counts, now).items():
-            start = self._starts[name]
-            prediction = start.group.prediction
+        for name, cycle_seconds in self.measured_cycles(counts).items():
+            measurement = self._measurements[name]
+            prediction = measurement.group.prediction
             if prediction is None:
                 continue
-            uncorrected = prediction.cycle_seconds / start.correction
+            uncorrected = prediction.cycle_seconds / measurement.correction
             self.corrections[name] = correction(cycle_seconds, uncorrected)
             slower = cycle_seconds > prediction.serial_seconds * SLOWER_THAN_IN_TURN
-            if slower and len(start.group.members) == 2:
-                apart.add(_jobs(start.group))
+            if slower and len(measurement.group.members) == 2:
+                apart.add(_jobs(measurement.group))
         return frozenset(apart)
+
+    def _start_undisturbed(self, counts: Mapping[str, Count]) -> None:
+        """Begin anew where a member was not there at the start, or was restarted since."""
+        for measurement in self._measurements.values():
+            names = _jobs(measurement.group)
+            disturbed = any(
+                name not in measurement.starts
+                or measurement.starts[name].incarnation != counts[name].incarnation
+                for name in names & counts.keys()
+            )
+            if disturbed and names <= counts.keys():
+                measurement.starts = {name: counts[name] for name in names}
 
 
 def _jobs(group: Group) -> frozenset[str]:

@@ -182,9 +182,11 @@ class LocalRunner:
         if self.options.mode != "shared" and names == self.last_plan.jobs:
             return
         running = frozenset(job.name for job in active if self._seats.get(job.name))
-        counts = {job.name: Count(job.iterations, sum(job.restarts.values())) for job in active}
-        why = reason_to_plan(self.last_plan, names, running, profiles, now)
-        for first, second in map(sorted, self._speeds.learn(counts, now)):
+        counts = {
+            job.name: Count(job.iterations, sum(job.restarts.values()), now) for job in active
+        }
+        why = reason_to_plan(self.last_plan, names, [running], profiles, now)
+        for first, second in map(sorted, self._speeds.learn(counts)):
             self._separated[first] = self._separated.get(first, frozenset()) | {second}
             self._separated[second] = self._separated.get(second, frozenset()) | {first}
             why = f"{first} and {second} are slower together than in turn"
@@ -212,7 +214,7 @@ class LocalRunner:
             network=self.options.network,
         )
         self.last_plan = LastPlan(names, profiles, now, decision)
-        self._speeds.begin(decision, counts, now)
+        self._speeds.begin(decision, counts)
         self.record.plans.append(
             record_plan(
                 decision,

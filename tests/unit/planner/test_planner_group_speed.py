@@ -24,44 +24,44 @@ def pair(*, cycle: float = 0.1, serial: float = 0.18, rounds: int = 1) -> Plan:
     return Plan(groups=(Group(name="g", slots=("s",), members=members, prediction=prediction),))
 
 
-def counts(a: int, b: int, restarts: int = 0) -> dict[str, Count]:
-    return {"a": Count(a, restarts), "b": Count(b, 0)}
+def counts(a: int, b: int, at: float, *, restarts: int = 0) -> dict[str, Count]:
+    return {"a": Count(a, restarts, at), "b": Count(b, 0, at)}
 
 
 def speeds(plan: Plan) -> GroupSpeeds:
     found = GroupSpeeds()
-    found.begin(plan, counts(0, 0), now=0.0)
+    found.begin(plan, counts(0, 0, 0.0))
     return found
 
 
 def test_a_group_slower_than_predicted_is_corrected() -> None:
     measured = speeds(pair())
-    assert measured.learn(counts(100, 100), now=12.0) == frozenset()
+    assert measured.learn(counts(100, 100, 12.0)) == frozenset()
     assert measured.corrections["g"] == pytest.approx(1.2)
 
 
 def test_rounds_count_cycles() -> None:
-    assert speeds(pair(rounds=3)).measured_cycles(counts(50, 150), now=6.0) == {
+    assert speeds(pair(rounds=3)).measured_cycles(counts(50, 150, 6.0)) == {
         "g": pytest.approx(0.12)
     }
 
 
 def test_nothing_is_learnt_from_a_short_time_or_few_cycles() -> None:
-    assert not speeds(pair()).measured_cycles(counts(30, 30), now=4.0)
-    assert not speeds(pair()).measured_cycles(counts(30, 10), now=10.0)
+    assert not speeds(pair()).measured_cycles(counts(30, 30, 4.0))
+    assert not speeds(pair()).measured_cycles(counts(30, 10, 10.0))
 
 
 def test_a_restart_spoils_the_measurement() -> None:
-    assert not speeds(pair()).measured_cycles(counts(100, 100, restarts=1), now=12.0)
+    assert not speeds(pair()).measured_cycles(counts(100, 100, 12.0, restarts=1))
 
 
 def test_a_pair_slower_than_in_turn_is_told_apart() -> None:
-    assert speeds(pair()).learn(counts(100, 100), now=20.0) == {frozenset("ab")}
+    assert speeds(pair()).learn(counts(100, 100, 20.0)) == {frozenset("ab")}
 
 
 def test_a_correction_stays_with_its_members_and_is_never_applied_twice() -> None:
     measured = speeds(pair())
-    measured.learn(counts(100, 100), now=12.0)
-    measured.begin(pair(cycle=0.12), counts(100, 100), now=12.0)
-    measured.learn(counts(200, 200), now=24.0)
+    measured.learn(counts(100, 100, 12.0))
+    measured.begin(pair(cycle=0.12), counts(100, 100, 12.0))
+    measured.learn(counts(200, 200, 24.0))
     assert measured.corrections["g"] == pytest.approx(1.2)

@@ -19,7 +19,7 @@ def reason(
     return reason_to_plan(
         last,
         frozenset(active),
-        frozenset(active if running is None else running),
+        [frozenset(active if running is None else running)],
         profiles or {},
         now,
     )
@@ -51,7 +51,7 @@ def test_a_first_profile_counts_once_every_running_job_has_one() -> None:
     last = LastPlan(jobs=frozenset("ab"), planned_at=0)
     assert reason(last, active={"a", "b"}, profiles={"a": MEASURED}) is None
     both = {"a": MEASURED, "b": MEASURED}
-    assert reason(last, active={"a", "b"}, profiles=both) == "a, b measured"
+    assert reason(last, active={"a", "b"}, profiles=both) == "a and b measured"
 
 
 def test_a_waiting_job_holds_nobody_up() -> None:
