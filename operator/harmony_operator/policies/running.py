@@ -48,13 +48,11 @@ def is_running(pod: ObservedPod) -> bool:
 
 def _stopping(standing: Standing) -> Observation | None:
     """What is said of a job that may not run, or whose workers are in the wrong place."""
-    alive = [pod for pod in standing.workers if is_live(pod) or is_leaving(pod)]
     if standing.may_run:
-        count = _count(len(alive), "worker")
-        message = f"{count} to stop at an iteration boundary before they start in the new place"
-        return Observation("False", RunningReason.MOVING, message) if alive else None
-    if alive:
-        message = f"{_count(len(alive), 'worker')} to stop at an iteration boundary"
+        message = "its workers stop at an iteration boundary before they start in the new place"
+        return Observation("False", RunningReason.MOVING, message) if standing.workers else None
+    if standing.workers:
+        message = "its workers stop at an iteration boundary"
         return Observation("False", RunningReason.STOPPING, message)
     if standing.fault is None and standing.spec is not None and standing.spec.suspend:
         return Observation("False", RunningReason.SUSPENDED, "see the condition Suspended")
