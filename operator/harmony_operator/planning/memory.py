@@ -4,8 +4,11 @@ Nothing here has to survive a restart: profiles, separated pairs and corrections
 and everything else is made anew by the first pass.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from harmony_operator.observed import ObjectKey
+from harmony_operator.plan_memory import PlanMemory
 from harmony_planner.group_speed import GroupSpeeds
 from harmony_planner.snapshot import Plan, Snapshot
 
@@ -19,4 +22,11 @@ class PlanningMemory:
     plan: Plan = field(default_factory=Plan)
     """The last plan; its groups are named as their objects, `namespace/name`."""
     planned_seconds: float = float("-inf")
+    preempted_by: Mapping[str, str] = field(default_factory=dict)
+    """Who took the place of each waiting job that had one in a plan of this operator."""
+    separated: Mapping[ObjectKey, frozenset[str]] = field(default_factory=dict)
+    """Uids of the jobs with which each was measured to be slower than in turn, besides those in
+    its status."""
+    remarks: PlanMemory = field(default_factory=PlanMemory)
+    """What the last pass said of the jobs."""
     speeds: GroupSpeeds = field(default_factory=GroupSpeeds)

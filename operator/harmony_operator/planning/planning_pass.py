@@ -11,8 +11,14 @@ from harmony_operator.actions import Step
 from harmony_operator.gpu_binding import GpuBinding
 from harmony_operator.observed import ClusterState, ObjectKey
 from harmony_operator.plan_memory import PlanMemory
+from harmony_operator.planning import measured
+from harmony_operator.planning.groups import group_changes, key_of, named
 from harmony_operator.planning.memory import PlanningMemory
+from harmony_operator.planning.reasons import why_to_plan
+from harmony_operator.planning.snapshot import planning_snapshot
 from harmony_operator.settings import OperatorSettings
+from harmony_planner.planner import plan
+from harmony_planner.snapshot import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,4 +39,56 @@ def planning_pass(
     state: ClusterState, settings: OperatorSettings, binding: GpuBinding, memory: PlanningMemory
 ) -> PlanningPass:
     """Look at the cluster once; `memory` is kept for the next pass, and only passes change it."""
-    raise NotImplementedError
+    if memory.planned_seconds == float("-inf"):
+        measured.resume(state, memory)
+    apart = measured.learn(state, memory)
+    snapshot = planning_snapshot(state, settings, binding, memory)
+    why = apart or why_to_plan(snapshot, memory, state.now_seconds)
+    if why is not None:
+        decision = plan(snapshot)
+        memory.snapshot = snapshot
+        memory.plan = named(
+            decision, state, settings, crosses_namespaces=binding.crosses_namespaces
+        )
+        memory.planned_seconds = state.now_seconds
+        memory.speeds.begin(memory.plan, measured.counts(state))
+        memory.preempted_by = _preempted_by(memory.plan, memory)
+    before, memory.remarks = memory.remarks, _remarks(memory, state)
+    return PlanningPass(
+        steps=group_changes(memory.plan, memory.snapshot, state, settings),
+        remarks=memory.remarks,
+        changed=_differing(before, memory.remarks),
+        why=why,
+    )
+
+
+def _preempted_by(decision: Plan, memory: PlanningMemory) -> dict[str, str]:
+    """Return who took the place of each waiting job, now or in a plan before."""
+    found = {}
+    for waiting in decision.waiting:
+        by = waiting.preempted_by or memory.preempted_by.get(waiting.job)
+        if by is not None:
+            found[waiting.job] = by
+    return found
+
+
+def _remarks(memory: PlanningMemory, state: ClusterState) -> PlanMemory:
+    waiting = memory.plan.waiting
+    return PlanMemory(
+        waiting={key_of(one.job): one.reason for one in waiting},
+        never_fitting=frozenset(key_of(one.job) for one in waiting if one.never_fits),
+        preempted_by={key_of(job): by for job, by in memory.preempted_by.items()},
+        separated_from={key: uids for key, uids in memory.separated.items() if key in state.jobs},
+    )
+
+
+def _differing(before: PlanMemory, now: PlanMemory) -> frozenset[ObjectKey]:
+    """Return the jobs of which something else is said."""
+    found: set[ObjectKey] = set()
+    for old, new in (
+        (before.waiting, now.waiting),
+        (before.preempted_by, now.preempted_by),
+        (before.separated_from, now.separated_from),
+    ):
+        found |= {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+    return frozenset(found | (before.never_fitting ^ now.never_fitting))

@@ -1,14 +1,145 @@
-"""What the planner is told of a cluster."""
+"""What the planner is told of a cluster.
 
+A job takes part from the moment its spec was found valid until it is suspended, deleted or at
+its end. Its profile is the one in its status: it moves only when a measurement has, so plans
+do not waver, and a new operator plans with what the last one knew.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from operator import attrgetter
+
+from harmony_api.conditions import ConditionType
+from harmony_api.harmony_group import GroupMember
+from harmony_api.job import HarmonyJob, MemoryRange
+from harmony_api.profile import JobProfile
+from harmony_operator.builders.names import member_name
 from harmony_operator.gpu_binding import GpuBinding
-from harmony_operator.observed import ClusterState
+from harmony_operator.observed import ClusterState, ObservedGroup, ObservedJob
+from harmony_operator.planning.capacity import CPU, pools
 from harmony_operator.planning.memory import PlanningMemory
+from harmony_operator.planning.occupants import occupants
+from harmony_operator.planning.slots import free_slots, held_slots, room
+from harmony_operator.policies.conditions import holds
 from harmony_operator.settings import OperatorSettings
-from harmony_planner.snapshot import Snapshot
+from harmony_planner.snapshot import CurrentGroup, Job, Snapshot
+from harmony_planner.triggers import usable
 
 
 def planning_snapshot(
     state: ClusterState, settings: OperatorSettings, binding: GpuBinding, memory: PlanningMemory
 ) -> Snapshot:
     """Return the snapshot; jobs and groups are named `namespace/name`."""
-    raise NotImplementedError
+    observed = {job.uid: job for job in state.jobs.values() if takes_part(job)}
+    places = dict(_places(state, observed))
+    names = {job.uid: member_name(*job.key) for job in state.jobs.values()}
+    jobs = [
+        _job(one, places.get(one.uid), state, binding, memory, names)
+        for one in sorted(observed.values(), key=attrgetter("key"))
+    ]
+    offered = pools(state, settings, binding.name)
+    users = occupants(state)
+    members: dict[str, set[str]] = defaultdict(set)
+    for uid, (group, member) in places.items():
+        for index in member.slot_indices:
+            members[group.spec.slots[index].name].add(uid)
+    held = held_slots(
+        state, offered, users, {slot: frozenset(uids) for slot, uids in members.items()}
+    )
+    queue = sorted(
+        jobs,
+        key=lambda job: (job.current_group is not None, -job.priority, job.submitted, job.name),
+    )
+    groups = {group.key: group for group, _ in places.values()}
+    return Snapshot(
+        jobs=tuple(jobs),
+        slots=(*held, *free_slots(offered, held, users, queue)),
+        groups=tuple(
+            CurrentGroup(
+                name=member_name(*key),
+                slots=tuple(slot.name for slot in groups[key].spec.slots),
+                correction=memory.speeds.corrections.get(member_name(*key), 1.0),
+            )
+            for key in sorted(groups)
+        ),
+        network=settings.network,
+        room=room(offered, (job.gpus_per_worker for job in jobs)),
+    )
+
+
+def takes_part(job: ObservedJob) -> bool:
+    """Whether the job wants slots, and was found to be one that can be carried out."""
+    conditions = job.status.conditions
+    ended = holds(conditions, ConditionType.SUCCEEDED) or holds(conditions, ConditionType.FAILED)
+    wanted = job.job is not None and not job.job.spec.suspend and not job.deleting and not ended
+    return wanted and holds(conditions, ConditionType.VALID)
+
+
+def _places(
+    state: ClusterState, observed: Mapping[str, ObservedJob]
+) -> Iterator[tuple[str, tuple[ObservedGroup, GroupMember]]]:
+    """Yield each job that takes part with its place, where a group lists it."""
+    for key in sorted(state.groups, reverse=True):
+        group = state.groups[key]
+        for member in group.spec.members if not group.deleting else ():
+            if member.job_uid in observed:
+                yield member.job_uid, (group, member)
+
+
+def _job(
+    observed: ObservedJob,
+    place: tuple[ObservedGroup, GroupMember] | None,
+    state: ClusterState,
+    binding: GpuBinding,
+    memory: PlanningMemory,
+    names: Mapping[str, str],
+) -> Job:
+    assert observed.job is not None
+    spec = observed.job.spec
+    name = member_name(*observed.key)
+    gpus = spec.workers.gpus_per_worker
+    apart = {*observed.status.separated_from, *memory.separated.get(observed.key, ())}
+    kind = CPU
+    if place is not None:
+        group, member = place
+        kind = group.spec.slots[member.slot_indices[0]].device_kind
+    footprint, minimum = _per_device(spec.sharing.device_memory, gpus)
+    return Job(
+        name=name,
+        submitted=int(observed.created_seconds),
+        priority=_priority(observed.job, state),
+        namespace="" if binding.crosses_namespaces else observed.key.namespace,
+        workers=spec.workers.least,
+        gpus_per_worker=gpus,
+        policy=spec.sharing.policy,
+        max_slowdown_percent=spec.sharing.max_slowdown_percent,
+        footprint_bytes=footprint,
+        minimum_bytes=minimum,
+        profile=_profile(observed, kind),
+        separated_from=frozenset(names[uid] for uid in apart if uid in names),
+        current_group=None if place is None else member_name(*place[0].key),
+    )
+
+
+def _priority(job: HarmonyJob, state: ClusterState) -> int:
+    name = job.spec.priority_class_name
+    return state.default_priority if name is None else state.priorities.get(name, 0)
+
+
+def _profile(job: ObservedJob, kind: str) -> JobProfile | None:
+    """Return what is known best: measured on this kind of device, on another one, or a hint."""
+    measured = [profile for profile in job.status.profiles if usable(profile)]
+    measured.sort(key=lambda profile: (profile.device_kind == kind, profile.iterations))
+    if measured:
+        return measured[-1]
+    assert job.job is not None
+    hint = job.job.spec.profile
+    return None if hint is None else hint.to_profile()
+
+
+def _per_device(memory: MemoryRange | None, gpus: int) -> tuple[int | None, int | None]:
+    """Return footprint and minimum on each of a worker's devices, which it uses alike."""
+    if memory is None:
+        return None, None
+    devices = max(1, gpus)
+    return -(-memory.footprint_bytes // devices), -(-memory.minimum_bytes // devices)

@@ -1,0 +1,116 @@
+"""What the nodes offer: how many CPU slots, and how many devices of which kind.
+
+A device that somebody else's claim holds is not offered. Where a device plugin hands devices
+out, only Harmony's own use of them can be seen; there a reservation that fails tells the rest.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from harmony_operator.gpu_binding import BindingName
+from harmony_operator.observed import ClusterState, ObservedDevice, ObservedNode
+from harmony_operator.settings import OperatorSettings
+
+CPU: Final = "cpu"
+UNNAMED_DEVICE: Final = "gpu"
+PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
+MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
+"""Of one GPU, in MiB; GPU feature discovery sets both."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """Devices of one kind on one node, or its CPU slots."""
+
+    node: str
+    device_kind: str
+    count: int
+    """How many there are."""
+    used_by_others: int = 0
+    memory_bytes: int | None = None
+    """Of each device; None: not known, so not limited."""
+    closed: str | None = None
+    """Why the node takes nobody new, in words."""
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether these are CPU slots."""
+        return self.device_kind == CPU
+
+
+def pools(
+    state: ClusterState, settings: OperatorSettings, binding: BindingName
+) -> tuple[Pool, ...]:
+    """Return what the nodes offer, by the nodes' names."""
+    devices = _devices_by_node(state, settings) if binding == "claim" else {}
+    foreign = _held_by_others(state)
+    found: list[Pool] = []
+    for node in sorted(state.nodes.values(), key=lambda node: node.name):
+        closed = _why_closed(node)
+        if settings.cpu_slots_per_node:
+            count = settings.cpu_slots_per_node
+            found.append(Pool(node=node.name, device_kind=CPU, count=count, closed=closed))
+        if binding == "claim":
+            found += _claimable(devices.get(node.name, ()), foreign, closed)
+        elif binding == "reservation" and (count := node.allocatable.get(settings.gpu_resource, 0)):
+            found.append(_reservable(node, count, closed))
+    return tuple(found)
+
+
+def _devices_by_node(
+    state: ClusterState, settings: OperatorSettings
+) -> Mapping[str, list[ObservedDevice]]:
+    """Return the devices of the class: those of the driver of its name, or all if it has none."""
+    named = [device for device in state.devices if device.driver == settings.device_class]
+    found: dict[str, list[ObservedDevice]] = defaultdict(list)
+    for device in named or state.devices:
+        found[device.node].append(device)
+    return found
+
+
+def _held_by_others(state: ClusterState) -> frozenset[str]:
+    """Return the devices of claims that belong to no group that exists."""
+    ours = {(key.namespace, key.name) for key in state.groups}
+    return frozenset(
+        device
+        for claim in state.claims.values()
+        if (claim.key.namespace, claim.group) not in ours
+        for device in claim.devices
+    )
+
+
+def _claimable(
+    devices: list[ObservedDevice] | tuple[()], foreign: frozenset[str], closed: str | None
+) -> Iterator[Pool]:
+    kinds = Counter((device.kind, device.memory_bytes) for device in devices)
+    for (kind, memory_bytes), count in sorted(kinds.items(), key=lambda item: item[0][0]):
+        alike = [one for one in devices if (one.kind, one.memory_bytes) == (kind, memory_bytes)]
+        yield Pool(
+            node=alike[0].node,
+            device_kind=kind or UNNAMED_DEVICE,
+            count=count,
+            used_by_others=sum(device.id in foreign for device in alike),
+            memory_bytes=memory_bytes,
+            closed=closed,
+        )
+
+
+def _reservable(node: ObservedNode, count: int, closed: str | None) -> Pool:
+    mebibytes = node.labels.get(MEMORY_LABEL, "")
+    return Pool(
+        node=node.name,
+        device_kind=node.labels.get(PRODUCT_LABEL) or UNNAMED_DEVICE,
+        count=count,
+        memory_bytes=int(mebibytes) * 2**20 if mebibytes.isdecimal() else None,
+        closed=closed,
+    )
+
+
+def _why_closed(node: ObservedNode) -> str | None:
+    if not node.ready:
+        return f"node {node.name} is not ready"
+    if not node.schedulable:
+        return f"node {node.name} takes no new pods (it is cordoned or tainted)"
+    return None

@@ -1,0 +1,54 @@
+"""How fast the groups really are, from what the sidecars answered.
+
+What is found goes where it survives: pairs to keep apart into their jobs' status, corrections
+into their groups'.
+"""
+
+from collections.abc import Mapping
+
+from harmony_operator.builders.names import member_name
+from harmony_operator.observed import ClusterState, LiveWorker, ObservedJob
+from harmony_operator.planning.groups import key_of
+from harmony_operator.planning.memory import PlanningMemory
+from harmony_planner.group_speed import Count
+
+
+def counts(state: ClusterState) -> dict[str, Count]:
+    """Return where each job stands of which every worker has answered."""
+    found = {}
+    for key, live in state.live.items():
+        job = state.jobs.get(key)
+        if job is not None and (count := _count(job, live)) is not None:
+            found[member_name(*key)] = count
+    return found
+
+
+def learn(state: ClusterState, memory: PlanningMemory) -> str | None:
+    """Correct the groups that can be measured; say which pairs are to be kept apart by now."""
+    news = []
+    for pair in memory.speeds.learn(counts(state)):
+        keys = sorted(map(key_of, pair))
+        if not all(key in state.jobs for key in keys):
+            continue
+        for key, other in (keys, reversed(keys)):
+            known = memory.separated.get(key, frozenset())
+            memory.separated = {**memory.separated, key: known | {state.jobs[other].uid}}
+        news.append(" and ".join(sorted(pair)))
+    return f"{', '.join(news)} are slower together than in turn" if news else None
+
+
+def resume(state: ClusterState, memory: PlanningMemory) -> None:
+    """Take over from the groups' status what an earlier operator has measured."""
+    for key, group in state.groups.items():
+        percent = group.status.correction_percent
+        if percent:
+            members = (member_name(one.namespace, one.job) for one in group.spec.members)
+            memory.speeds.resume(member_name(*key), frozenset(members), percent / 100)
+
+
+def _count(job: ObservedJob, live: Mapping[int, LiveWorker]) -> Count | None:
+    if job.job is None or len(live) < job.job.spec.workers.least:
+        return None
+    behind = min(live.values(), key=lambda worker: worker.iteration)
+    incarnation = frozenset(worker.pod_uid for worker in live.values())
+    return Count(behind.iteration, incarnation, behind.asked_seconds)

@@ -1,0 +1,56 @@
+"""Whether anything has changed that the last plan rested on."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+
+from harmony_api.profile import JobProfile
+from harmony_operator.planning.memory import PlanningMemory
+from harmony_planner.snapshot import Job, Snapshot
+from harmony_planner.triggers import LastPlan, reason_to_plan
+
+
+def why_to_plan(snapshot: Snapshot, memory: PlanningMemory, now_seconds: float) -> str | None:
+    """Say why to plan now, or None where the last plan holds."""
+    last = LastPlan(
+        jobs=frozenset(job.name for job in memory.snapshot.jobs),
+        profiles=_measured(memory.snapshot),
+        planned_at=memory.planned_seconds,
+    )
+    together: dict[str, set[str]] = defaultdict(set)
+    for job in snapshot.jobs:
+        if job.current_group is not None:
+            together[job.current_group].add(job.name)
+    return reason_to_plan(
+        last,
+        frozenset(job.name for job in snapshot.jobs),
+        [frozenset(names) for names in together.values()],
+        _measured(snapshot),
+        now_seconds,
+    ) or _what_changed(memory.snapshot, snapshot)
+
+
+def _what_changed(before: Snapshot, now: Snapshot) -> str | None:
+    wishes = _wishes(before)
+    for name, job in _wishes(now).items():
+        if job != wishes.get(name):
+            return f"{name} asks for something else"
+    if before.room != now.room or _offered(before) != _offered(now):
+        return "slots came, went, or were opened or closed"
+    return None
+
+
+def _measured(snapshot: Snapshot) -> Mapping[str, JobProfile]:
+    return {
+        job.name: job.profile
+        for job in snapshot.jobs
+        if job.profile is not None and job.profile.iterations
+    }
+
+
+def _wishes(snapshot: Snapshot) -> Mapping[str, Job]:
+    return {job.name: replace(job, profile=None, current_group=None) for job in snapshot.jobs}
+
+
+def _offered(snapshot: Snapshot) -> frozenset[tuple[str, str | None]]:
+    return frozenset((slot.name, slot.closed) for slot in snapshot.slots)
