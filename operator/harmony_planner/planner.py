@@ -108,7 +108,8 @@ class _Planning:
     def _mended(self, slots: Sequence[Slot | None], jobs: Sequence[Job]) -> list[Slot] | None:
         """Replace the slots that are gone by free ones, so that the other workers can stay."""
         widest = max(jobs, key=lambda job: job.workers)
-        free = self._board.free_for(widest)
+        kept = {slot.name for slot in slots if slot is not None}
+        free = (slot for slot in self._board.free_for(widest) if slot.name not in kept)
         mended = [slot if slot is not None else next(free, None) for slot in slots]
         found = [slot for slot in mended if slot is not None]
         return found if len(found) == len(slots) else None

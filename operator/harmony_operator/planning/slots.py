@@ -6,7 +6,7 @@ has a slot of its own until a group holds it.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 from harmony_operator.observed import ClusterState, ObservedPod
@@ -52,11 +52,15 @@ def held_slots(
 def free_slots(
     pools: Sequence[Pool],
     held: Sequence[Slot],
+    planned: Collection[str],
     users: Mapping[str, tuple[ObservedPod, ...]],
     queue: Iterable[Job],
 ) -> Iterator[Slot]:
-    """Yield the slots that are left: CPU slots, then devices cut to the size the queue asks for."""
-    names = {slot.name for slot in held}
+    """Yield the slots that are left: CPU slots, then devices cut to the size the queue asks for.
+
+    Those that are `planned` and not held are lost, and not offered before they are given up.
+    """
+    names = {slot.name for slot in held}.union(planned)
     for pool in pools:
         for index in range(pool.count if pool.is_cpu else 0):
             name = f"{pool.node}/cpu-{index}"

@@ -53,7 +53,7 @@ def planning_snapshot(
     groups = {group.key: group for group, _ in places.values()}
     return Snapshot(
         jobs=tuple(jobs),
-        slots=(*held, *free_slots(offered, held, users, queue)),
+        slots=(*held, *free_slots(offered, held, members, users, queue)),
         groups=tuple(
             CurrentGroup(
                 name=member_name(*key),

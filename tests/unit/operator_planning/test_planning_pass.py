@@ -1,0 +1,350 @@
+"""Jobs of a cluster get groups, keep them, and are told why they wait."""
+
+from dataclasses import replace
+
+import pytest
+from planning_cluster import Cluster, condition, profile
+
+from harmony_operator.actions import Create, Delete, ReplaceSpec
+from harmony_operator.observed import ObjectKey, ObservedClaim
+
+GOOD = profile(100, 50, 50)
+
+
+def test_a_job_gets_a_group_of_its_own_on_a_free_node() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a", "b")
+    job = cluster.add_job("mlr")
+    result = cluster.plan()
+    assert result.why == "team/mlr joined"
+    assert cluster.places(job) == ["a/cpu-0"]
+    (group,) = cluster.groups.values()
+    assert group.spec.generation == 1
+    assert group.spec.members[0].reason == "alone on a/cpu-0: nobody shares it now"
+
+
+def test_a_pass_that_changes_nothing_takes_no_step_and_gives_no_reason() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    cluster.add_job("mlr", GOOD)
+    cluster.add_job("mlp", GOOD)
+    cluster.plan()
+    again = cluster.plan()
+    assert (again.steps, again.why, again.changed) == ((), None, frozenset())
+
+
+def test_an_operator_that_starts_anew_moves_nobody() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a", "b")
+    for name in ("one", "two", "three"):
+        cluster.add_job(name, GOOD)
+    cluster.plan()
+    restarted = replace(cluster, memory=type(cluster.memory)())
+    assert restarted.plan().steps == ()
+
+
+def test_a_name_that_was_tried_before_a_kill_is_tried_again() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    cluster.add_job("mlr")
+    restarted = replace(cluster, memory=type(cluster.memory)())
+    assert cluster.decide().steps == restarted.decide().steps
+
+
+def test_a_step_that_failed_is_taken_by_the_next_pass() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    cluster.add_job("mlr")
+    failed = cluster.decide().steps
+    again = cluster.decide()
+    assert again.steps == failed
+    assert again.why is None
+
+
+@pytest.mark.parametrize("unknown", ["not looked at", "invalid"])
+def test_a_job_that_was_not_found_valid_takes_no_part(unknown: str) -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    job = cluster.add_job("mlr")
+    seen = (condition("Valid", "False"),) if unknown == "invalid" else ()
+    cluster.set_status(job, conditions=seen)
+    assert cluster.plan().steps == ()
+    cluster.set_status(job, conditions=(condition("Valid"),))
+    cluster.plan()
+    assert cluster.places(job)
+
+
+def test_complementary_jobs_share_a_slot_and_the_words_say_so() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    cluster.add_job("mlr", GOOD)
+    cluster.add_job("mlp", GOOD)
+    cluster.plan()
+    (group,) = cluster.groups.values()
+    reasons = {member.job: member.reason for member in group.spec.members}
+    assert reasons["mlp"].startswith(
+        "shares a/cpu-0 with team/mlr: predicted cycle 200 ms for 400 ms in turn"
+    )
+    assert [member.slot_indices for member in group.spec.members] == [(0,), (0,)]
+
+
+def test_a_group_keeps_its_name_while_members_come_and_go() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    first = cluster.add_job("mlr", GOOD)
+    cluster.plan()
+    (name,) = cluster.groups
+    cluster.add_job("mlp", GOOD)
+    (step,) = cluster.plan().steps
+    assert isinstance(step, ReplaceSpec)
+    cluster.finish(first)
+    cluster.plan()
+    assert list(cluster.groups) == [name]
+    assert cluster.groups[name].spec.generation == 3
+    assert cluster.members == [{"mlp"}]
+
+
+def test_a_group_that_lost_its_last_member_is_deleted() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    job = cluster.add_job("mlr")
+    cluster.plan()
+    cluster.run_pods()
+    cluster.finish(job)
+    (step,) = cluster.plan().steps
+    assert isinstance(step, Delete)
+
+
+def test_a_group_stays_without_members_until_its_last_worker_has_left() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    job = cluster.add_job("mlr")
+    cluster.plan()
+    cluster.run_pods()
+    cluster.suspend(job)
+    waiting = cluster.add_job("mlp")
+    (step,) = cluster.plan().steps
+    assert isinstance(step, ReplaceSpec)
+    assert cluster.members == [set()]
+    assert cluster.waits(waiting) == (
+        "waits until a slot is free: a worker of team/mlr has not left a/cpu-0 yet"
+    )
+    cluster.remove_pods(job)
+    deleted, created = cluster.plan().steps
+    assert isinstance(deleted, Delete)
+    assert isinstance(created, Create)
+    assert cluster.places(waiting) == ["a/cpu-0"]
+
+
+def test_a_group_that_somebody_deleted_comes_back() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    job = cluster.add_job("mlr")
+    cluster.plan()
+    cluster.groups.clear()
+    cluster.plan()
+    assert cluster.places(job) == ["a/cpu-0"]
+
+
+def test_a_job_that_was_made_anew_under_its_old_name_gets_the_place_of_the_old_one() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    cluster.add_job("mlr")
+    cluster.plan()
+    job = cluster.add_job("mlr")
+    cluster.plan()
+    (group,) = cluster.groups.values()
+    assert [member.job_uid for member in group.spec.members] == [cluster.jobs[job].uid]
+
+
+def test_jobs_about_which_something_new_is_said_are_named() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    cluster.add_job("mlr", GOOD)
+    other = cluster.add_job("mlp", GOOD, sharing={"policy": "Exclusive"})
+    assert cluster.plan().changed == {other}
+    assert cluster.waits(other) == (
+        "waits until a slot is free: sharing.policy of team/mlp is Exclusive"
+    )
+    cluster.add_nodes("b")
+    assert cluster.plan().changed == {other}
+    assert cluster.places(other) == ["b/cpu-0"]
+
+
+def test_a_job_that_no_node_could_hold_is_told_apart_from_one_that_waits() -> None:
+    cluster = Cluster(binding="claim")
+    cluster.add_nodes("a", gpus=2)
+    small = cluster.add_job("small", gpus=1)
+    large = cluster.add_job("large", gpus=2)
+    huge = cluster.add_job("huge", gpus=4)
+    cluster.plan()
+    assert cluster.places(small)
+    assert cluster.waits(large).startswith("waits until a slot is free")
+    assert cluster.waits(huge) == "needs 1 slot of 4 GPUs, there are none"
+    assert cluster.memory.remarks.never_fitting == {huge}
+
+
+def test_a_job_of_high_priority_takes_the_place_of_one_of_low_priority() -> None:
+    cluster = Cluster(more={"priorities": {"high": 1000}})
+    cluster.add_nodes("a")
+    low = cluster.add_job("low", sharing={"policy": "Exclusive"})
+    cluster.plan()
+    cluster.run_pods()
+    (name,) = cluster.groups
+    high = cluster.add_job("high", priorityClassName="high")
+    result = cluster.plan()
+    assert list(cluster.groups) == [name]
+    assert cluster.places(high) == ["a/cpu-0"]
+    assert result.remarks.preempted_by == {low: "team/high"}
+    assert cluster.waits(low) == (
+        "made way for team/high, whose priority 1000 is above its 0; "
+        "waits until a slot is free: sharing.policy of team/low is Exclusive"
+    )
+    cluster.add_job("other")
+    assert cluster.plan().remarks.preempted_by == {low: "team/high"}
+    cluster.run_pods()
+    cluster.finish(high)
+    cluster.plan()
+    assert cluster.places(low) or cluster.places(ObjectKey("team", "other"))
+
+
+def test_namespaces_share_a_slot_only_where_the_binding_crosses_them() -> None:
+    for binding, shared in (("claim", False), ("none", True)):
+        cluster = Cluster(binding=binding)
+        cluster.add_nodes("a")
+        first = cluster.add_job("mlr", GOOD, namespace="red")
+        second = cluster.add_job("mlr", GOOD, namespace="blue")
+        cluster.plan()
+        (group,) = cluster.groups
+        assert cluster.places(first)
+        assert bool(cluster.places(second)) is shared
+        assert group.namespace == ("harmony-system" if shared else "red")
+        if not shared:
+            assert "only one namespace can share a device" in cluster.waits(second)
+
+
+def test_a_cordoned_node_keeps_its_jobs_and_gets_no_others() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    staying = cluster.add_job("mlr", GOOD)
+    cluster.plan()
+    cluster.run_pods()
+    cluster.set_node("a", schedulable=False)
+    waiting = cluster.add_job("mlp", GOOD)
+    assert cluster.plan().steps == ()
+    assert cluster.places(staying) == ["a/cpu-0"]
+    assert cluster.waits(waiting) == (
+        "waits until a slot is free: node a takes no new pods (it is cordoned or tainted)"
+    )
+
+
+def test_a_silent_node_keeps_its_jobs_until_their_pods_are_given_up() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    job = cluster.add_job("mlr")
+    cluster.plan()
+    cluster.run_pods()
+    cluster.set_node("a", ready=False)
+    cluster.add_nodes("b")
+    cluster.plan()
+    assert cluster.places(job) == ["a/cpu-0"]
+    cluster.set_pods(job, deleting_since_seconds=cluster.now)
+    cluster.plan()
+    assert cluster.places(job) == ["b/cpu-0"]
+
+
+def test_a_lost_slot_of_a_wide_job_is_replaced_and_the_others_stay() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a", "b", "c")
+    job = cluster.add_job("mlr", workers=2)
+    cluster.plan()
+    (name,) = cluster.groups
+    cluster.run_pods()
+    del cluster.nodes["a"]
+    cluster.plan()
+    assert list(cluster.groups) == [name]
+    assert cluster.places(job) == ["c/cpu-0", "b/cpu-0"]
+
+
+def test_free_gpus_are_cut_to_what_the_jobs_ask_for() -> None:
+    cluster = Cluster(binding="claim")
+    cluster.add_nodes("a", "b", gpus=4)
+    four = cluster.add_job("four", gpus=4)
+    pair = cluster.add_job("pair", gpus=2, workers=2)
+    cluster.plan()
+    assert cluster.places(four) == ["a/gpu-0"]
+    assert cluster.places(pair) == ["b/gpu-0", "b/gpu-1"]
+    sizes = {s.name: s.gpus for g in cluster.groups.values() for s in g.spec.slots}
+    assert sizes == {"a/gpu-0": 4, "b/gpu-0": 2, "b/gpu-1": 2}
+
+
+def test_a_gpu_of_somebody_elses_claim_is_not_offered() -> None:
+    foreign = ObservedClaim(
+        key=ObjectKey("other", "training"), uid="1", devices=("gpu.example.com/a/gpu-0",)
+    )
+    cluster = Cluster(binding="claim", more={"claims": {foreign.key: foreign}})
+    cluster.add_nodes("a", gpus=1)
+    job = cluster.add_job("mlr", gpus=1)
+    cluster.plan()
+    assert cluster.waits(job) == "waits until a slot is free"
+    cluster.more = {}
+    cluster.plan()
+    assert cluster.places(job) == ["a/gpu-0"]
+
+
+def test_a_device_plugins_gpus_are_offered_by_number() -> None:
+    cluster = Cluster(binding="reservation")
+    cluster.add_nodes("a", gpus=2)
+    jobs = [cluster.add_job(name, gpus=1, sharing={"policy": "Exclusive"}) for name in "xyz"]
+    cluster.plan()
+    assert [cluster.places(job) for job in jobs] == [["a/gpu-0"], ["a/gpu-1"], []]
+
+
+def test_a_job_without_gpus_takes_no_slot_with_gpus() -> None:
+    cluster = Cluster(binding="claim", settings=replace(Cluster().settings, cpu_slots_per_node=0))
+    cluster.add_nodes("a", gpus=1)
+    job = cluster.add_job("mlr")
+    cluster.plan()
+    assert cluster.waits(job) == "needs 1 slot, there are none"
+
+
+def test_device_memory_is_shared_per_device_and_told_per_worker() -> None:
+    cluster = Cluster(binding="claim")
+    cluster.add_nodes("a", gpus=2, memory_gib=10)
+    memory = {"footprint": "16Gi", "minimum": "6Gi"}
+    for name in ("one", "two"):
+        cluster.add_job(name, GOOD, gpus=2, sharing={"deviceMemory": memory})
+    cluster.plan()
+    (group,) = cluster.groups.values()
+    assert [member.device_memory_bytes for member in group.spec.members] == [10 * 2**30] * 2
+
+
+def test_a_pair_that_is_slower_than_in_turn_is_split_and_stays_apart() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    first = cluster.add_job("mlr", GOOD)
+    second = cluster.add_job("mlp", GOOD)
+    cluster.plan()
+    cluster.run_pods()
+    cluster.observe(0, first, second)
+    cluster.plan()
+    cluster.now += 60
+    cluster.observe(100, first, second)
+    result = cluster.plan()
+    assert result.why == "team/mlp and team/mlr are slower together than in turn"
+    assert result.remarks.separated_from == {
+        first: {cluster.jobs[second].uid},
+        second: {cluster.jobs[first].uid},
+    }
+    assert cluster.members == [{"mlr"}]
+    assert cluster.waits(second).endswith("team/mlr was slower with team/mlp than in turn")
+
+
+def test_separated_pairs_survive_the_operator_in_the_status() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    first = cluster.add_job("mlr", GOOD)
+    second = cluster.add_job("mlp", GOOD)
+    cluster.set_status(second, separated_from=(cluster.jobs[first].uid,))
+    cluster.plan()
+    assert cluster.members == [{"mlr"}]
