@@ -1,7 +1,8 @@
-"""Whose place a job takes when none is free: jobs of lower priority, as few as possible.
+"""Whose place a job takes when none is free: jobs of the lowest priority, as few as possible.
 
-Of equally few, those of the lowest priority leave, and of these the ones that were submitted
-last. A displaced job keeps its servers, and so its model: it waits for another place.
+Of equally few, those leave that were submitted last. That is the order of kube-scheduler, and
+it leaves nobody displaced who would then displace others. A displaced job keeps its servers,
+and so its model: it waits for another place.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,8 @@ def make_room(job: Job, board: Board) -> Room | None:
     """Return how jobs of lower priority make room for the job; None where they cannot."""
     if not any(_lower(job, draft) for draft in board.drafts.values()):
         return None
-    return _in_one_group(job, board) or _in_several_groups(job, board)
+    ways = (_in_one_group(job, board), _in_several_groups(job, board))
+    return min(filter(None, ways), key=lambda room: _cost(room.displaced), default=None)
 
 
 def _in_one_group(job: Job, board: Board) -> Room | None:
@@ -69,9 +71,7 @@ def _in_several_groups(job: Job, board: Board) -> Room | None:
         and closed(draft.slots) is None
         and all(begins_on(job, slot) for slot in draft.slots)
     ]
-    whole.sort(
-        key=lambda draft: (len(draft.jobs) / len(draft.slots), _cost(draft.jobs), draft.name)
-    )
+    whole.sort(key=lambda draft: (_cost(draft.jobs), draft.name))
     leaving: list[Draft] = []
     missing = job.workers - len(free)
     for draft in whole:
@@ -101,7 +101,8 @@ def _subsets(jobs: Sequence[Job]) -> Iterator[tuple[Job, ...]]:
         yield from combinations(jobs, size)
 
 
-def _cost(leaving: Sequence[Job]) -> tuple[int, list[int], list[int]]:
-    """Order ways to make room: few, then of low priority, then submitted late."""
+def _cost(leaving: Sequence[Job]) -> tuple[int, int, list[int], list[int]]:
+    """Order ways to make room: of low priority, few, submitted late."""
     priorities = sorted((job.priority for job in leaving), reverse=True)
-    return len(leaving), priorities, sorted(-job.submitted for job in leaving)
+    late_first = sorted(-job.submitted for job in leaving)
+    return priorities[0], len(leaving), priorities, late_first

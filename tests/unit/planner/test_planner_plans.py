@@ -206,7 +206,12 @@ measured = st.builds(profile, st.integers(0, 150), milliseconds, milliseconds, m
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
     """Snapshots with every kind of job, some of them running in groups already."""
-    places = slots(draw(st.integers(1, 3)), memory_bytes=draw(st.sampled_from([None, 8 * GIB])))
+    places = tuple(
+        replace(slot, closed=draw(st.sampled_from([None, None, None, "node is cordoned"])))
+        for slot in slots(
+            draw(st.integers(1, 3)), memory_bytes=draw(st.sampled_from([None, 8 * GIB]))
+        )
+    )
     names = "abcdefg"[: draw(st.integers(0, 7))]
     groups = tuple(
         CurrentGroup(name=f"g{index}", slots=(slot.name,), correction=draw(st.floats(0.8, 1.5)))
@@ -220,6 +225,8 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
             Job(
                 name=name,
                 submitted=draw(st.integers(0, 3)),
+                priority=draw(st.sampled_from([0, 0, 0, 10, 20])),
+                namespace=draw(st.sampled_from(["", "", "", "other"])),
                 workers=draw(st.sampled_from([1, 1, 1, 2])),
                 policy=draw(st.sampled_from(["Shared", "Shared", "Shared", "Exclusive"])),
                 max_slowdown_percent=draw(st.integers(0, 300)),
@@ -247,6 +254,7 @@ def test_every_plan_keeps_every_rule(snapshot: Snapshot) -> None:
     placed = [member.job for group in decision.groups for member in group.members]
     assert sorted([*placed, *(waiting.job for waiting in decision.waiting)]) == sorted(jobs)
     assert all(waiting.reason for waiting in decision.waiting)
+    closed = {slot.name for slot in snapshot.slots if slot.closed}
     used = [slot for group in decision.groups for slot in group.slots]
     assert len(used) == len(set(used))
     assert set(used) <= {slot.name for slot in snapshot.slots}
@@ -261,6 +269,7 @@ def test_every_plan_keeps_every_rule(snapshot: Snapshot) -> None:
             continue
         assert len(together) <= 4
         assert all(each.policy == "Shared" for each in together)
+        assert len({each.namespace for each in together}) == 1
         assert all(
             each.separated_from.isdisjoint({o.name for o in together} - {each.name})
             for each in together
@@ -275,6 +284,14 @@ def test_every_plan_keeps_every_rule(snapshot: Snapshot) -> None:
                 assert 100 + slowdown <= limit
             newcomers = [each for each in together if each.current_group != group.name]
             assert group.prediction.speedup * (1 if newcomers else 1 + KEPT_MARGIN) > 1
+    for group in decision.groups:
+        for member in group.members:
+            if jobs[member.job].current_group != group.name:
+                assert not closed.intersection(member.slots)
+    for waiting in decision.waiting:
+        if waiting.preempted_by is not None:
+            assert waiting.preempted_by in placed
+            assert jobs[waiting.preempted_by].priority > jobs[waiting.job].priority
     for slot in snapshot.slots:
         held = [
             (jobs[member.job], member.memory_bytes)
@@ -315,6 +332,7 @@ def test_a_plan_that_was_carried_out_is_kept(snapshot: Snapshot) -> None:
     corrected = any(group.correction != 1 for group in snapshot.groups)
     if not corrected:
         assert members(second) == members(first)
+        assert all(waiting.preempted_by is None for waiting in second.waiting)
 
 
 def test_shares_never_exceed_what_a_job_can_use() -> None:
