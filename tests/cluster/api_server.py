@@ -1,7 +1,7 @@
 """One kube-apiserver, which tests may stop, kill and start again at the same address."""
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from cluster import binaries
@@ -76,6 +76,12 @@ class ApiServer:
         Raises `subprocess.CalledProcessError` with kubectl's own words as a note.
         """
         return kubectl(self.kubeconfig, *arguments, input=input)
+
+    def define(self, definitions: Iterable[Path]) -> None:
+        """Make custom resources known, and wait until they are served."""
+        for definition in definitions:
+            self.kubectl("apply", "--server-side", "--filename", str(definition))
+            self.kubectl("wait", "--for=condition=Established", "--filename", str(definition))
 
 
 def kubectl(kubeconfig: Path, *arguments: str, input: str | None = None) -> str:  # noqa: A002

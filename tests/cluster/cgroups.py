@@ -1,4 +1,4 @@
-"""Control groups under which a node's pods run, in the one tree of version 2 or in the several of 1.
+"""The control groups of a node's pods, in the one tree of version 2 or in the several of 1.
 
 Both the janitor and a node whose power goes off remove them.
 """

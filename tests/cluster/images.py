@@ -22,6 +22,8 @@ MIRROR = "http://deb.debian.org/debian"
 # What runs on nodes besides Harmony: an image with one static program.
 PROGRAM_IMAGES = {"pause": "init", "coredns": "coredns", "fake-gpus": "dra-example-kubeletplugin"}
 HARMONY_IMAGES = ("operator", "sidecar", "worker")
+# Everything that the nodes of a test cluster have; `python` is the base of Harmony's images.
+ALL = ("python", *PROGRAM_IMAGES, *HARMONY_IMAGES)
 HARMONY_VERSION = "0.1.0"
 
 # The builder's own configuration of package downloads, lent to the build and kept in no image.
@@ -41,7 +43,7 @@ def reference(name: str) -> str:
 def build(names: Iterable[str], say: Say = print) -> dict[str, str]:
     """Build images, or find them built, and return the id of each by its name.
 
-    `names` are among `PROGRAM_IMAGES`, `HARMONY_IMAGES` and `python`, the base of the latter.
+    `names` are among `ALL`.
     """
     with lock("images"):
         return {name: _build(name, say) for name in names}
@@ -50,6 +52,11 @@ def build(names: Iterable[str], say: Say = print) -> dict[str, str]:
 def push(name: str, layout: Path) -> None:
     """Add an image to a folder in OCI's layout, without the blobs that are there already."""
     _buildah("push", "--quiet", "--disable-compression", reference(name), f"oci:{layout}:{name}")
+
+
+def export(name: str, archive: Path) -> None:
+    """Write an image to a file that container engines load."""
+    _buildah("push", "--quiet", reference(name), f"docker-archive:{archive}:{reference(name)}")
 
 
 def _build(name: str, say: Say) -> str:
@@ -66,7 +73,7 @@ def _build(name: str, say: Say) -> str:
 
 def _program_image(name: str) -> str:
     program = binaries.path(PROGRAM_IMAGES[name])
-    recipe = f"FROM scratch\nCOPY {program.name} /\nENTRYPOINT [\"/{program.name}\"]\n"
+    recipe = f'FROM scratch\nCOPY {program.name} /\nENTRYPOINT ["/{program.name}"]\n'
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy2(program, folder)
         (Path(folder) / "Dockerfile").write_text(recipe)

@@ -24,7 +24,9 @@ READY_SECONDS = 120
 class NativeCluster:
     """A running cluster; `provider.Cluster` says what its methods promise."""
 
-    def __init__(self, network: Network, control_plane: ControlPlane, nodes: Iterable[Node]) -> None:
+    def __init__(
+        self, network: Network, control_plane: ControlPlane, nodes: Iterable[Node]
+    ) -> None:
         self._network = network
         self._nodes = {node.at.name: node for node in nodes}
         self.nodes = tuple(self._nodes)
@@ -70,12 +72,9 @@ class NativeCluster:
 
 
 @contextmanager
-def native_cluster(image_names: Iterable[str], say: Say = print) -> Iterator[NativeCluster]:
-    """Run a cluster whose nodes have the images named, besides those that it needs itself.
-
-    The nodes are ready, names are answered and GPUs are offered from the start.
-    """
-    ids = images.build([*images.PROGRAM_IMAGES, *image_names], say)
+def native_cluster(say: Say = print) -> Iterator[NativeCluster]:
+    """Run a cluster; nodes are ready, names are answered and GPUs are offered from the start."""
+    ids = images.build(images.ALL, say)
     running = CACHE / "running"
     running.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -116,9 +115,7 @@ def wait_until_ready(cluster: NativeCluster) -> None:
     for name in ("coredns", "fake-gpus"):
         kubectl("--namespace=kube-system", "rollout", "status", f"daemonset/{name}", timeout)
     until(
-        lambda: (
-            kubectl("get", "resourceslices", "--output=name").count("/") == len(cluster.nodes)
-        ),
+        lambda: kubectl("get", "resourceslices", "--output=name").count("/") == len(cluster.nodes),
         seconds=READY_SECONDS,
         what="all nodes offer devices",
     )
