@@ -44,7 +44,7 @@ from harness import Figure, environment, parse_options, report
 from job_mixes import LINK_MEGABITS, Kind, Mix, blocked_pair, build_manifest, counted_mixes
 
 PICTURE: Final = Path(__file__).parents[1] / "docs" / "pictures" / "colocation.png"
-ITERATIONS: Final = 40
+ITERATIONS: Final = 80
 QUICK_ITERATIONS: Final = 20
 CALIBRATION_ITERATIONS: Final = 12
 SAMPLES_TIMES_MEGABYTES_PER_MILLISECOND: Final = 80

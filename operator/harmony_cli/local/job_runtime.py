@@ -95,6 +95,11 @@ class JobRuntime:
         return [worker.state for worker in self.workers]
 
     @property
+    def trained(self) -> bool:
+        """Whether every worker has said that its part is done; it may take a while to exit."""
+        return all(state is not None and state.ended for state in self.states())
+
+    @property
     def iterations(self) -> int:
         """Iterations that every worker has reported."""
         return min((state.iteration if state else 0 for state in self.states()), default=0)

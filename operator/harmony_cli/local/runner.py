@@ -183,7 +183,9 @@ class LocalRunner:
             return
         running = frozenset(job.name for job in active if self._seats.get(job.name))
         counts = {
-            job.name: Count(job.iterations, sum(job.restarts.values()), now) for job in active
+            job.name: Count(job.iterations, sum(job.restarts.values()), now)
+            for job in active
+            if not job.trained
         }
         why = reason_to_plan(self.last_plan, names, [running], profiles, now)
         for first, second in map(sorted, self._speeds.learn(counts)):
