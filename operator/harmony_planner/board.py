@@ -87,7 +87,11 @@ class Board:
     def alone(self, job: Job) -> Draft | None:
         """Return a new group of this job on free slots; None where there are too few."""
         slots = tuple(islice(self.free_for(job), job.workers))
-        return self.draft(self._next_name, slots, (job,)) if len(slots) == job.workers else None
+        return self.alone_on(slots, job) if len(slots) == job.workers else None
+
+    def alone_on(self, slots: Sequence[Slot], job: Job) -> Draft:
+        """Return a new group of this job on the first of the slots, of which there are enough."""
+        return self.draft(self._next_name, slots, (job,))
 
     def joined(self, draft: Draft, job: Job) -> Draft | None:
         """Return the group with one more member; None where it has too few slots for it."""

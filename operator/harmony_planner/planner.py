@@ -235,7 +235,8 @@ def _room(slots: Sequence[Slot]) -> tuple[tuple[Slot, int], ...]:
 
 def _finished(draft: Draft) -> Group:
     arrangement = draft.judgement.arrangement
-    rounds = arrangement.rounds if arrangement is not None else {job.name: 1 for job in draft.jobs}
+    queued = sorted(draft.jobs, key=lambda job: (job.submitted, job.name))
+    rounds = {job.name: 1 for job in queued} if arrangement is None else arrangement.rounds
     by_name = {job.name: job for job in draft.jobs}
     members = []
     for order, (name, turns) in enumerate(rounds.items()):

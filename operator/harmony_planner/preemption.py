@@ -22,9 +22,9 @@ class Room:
     """Room for one job."""
 
     draft: Draft
-    """The job's group, in place of the one of the same name."""
+    """The job's group: a new one, or what becomes of one whose other members stay."""
     emptied: tuple[str, ...]
-    """Groups that give up their slots."""
+    """Groups that end, so that what binds their devices is free only when their workers left."""
     displaced: tuple[Job, ...]
 
 
@@ -49,8 +49,7 @@ def _in_one_group(job: Job, board: Board) -> Room | None:
         rest = tuple(other for other in draft.jobs if other not in leaving)
         if not rest:
             if len(draft.slots) >= job.workers and begins_on(job, draft.slots[0]):
-                alone = board.draft(draft.name, draft.slots, (job,))
-                return Room(alone, (), leaving)
+                return Room(board.alone_on(draft.slots, job), (draft.name,), leaving)
             continue
         left = board.draft(draft.name, draft.slots, rest, draft.correction)
         joined = board.joined(replace(left, slots=draft.slots), job)
@@ -85,11 +84,9 @@ def _in_several_groups(job: Job, board: Board) -> Room | None:
         if missing + len(draft.slots) <= 0:
             leaving.remove(draft)
             missing += len(draft.slots)
-    first, *others = leaving
-    slots = (*first.slots, *chain.from_iterable(other.slots for other in others), *free)
+    slots = (*chain.from_iterable(draft.slots for draft in leaving), *free)
     displaced = tuple(chain.from_iterable(draft.jobs for draft in leaving))
-    alone = board.draft(first.name, slots, (job,))
-    return Room(alone, tuple(draft.name for draft in others), displaced)
+    return Room(board.alone_on(slots, job), tuple(draft.name for draft in leaving), displaced)
 
 
 def _lower(job: Job, draft: Draft) -> list[Job]:

@@ -48,10 +48,11 @@ def pools(
     foreign = _held_by_others(state)
     found: list[Pool] = []
     for node in sorted(state.nodes.values(), key=lambda node: node.name):
-        closed = _why_closed(node)
+        closed = _why_closed(node, tolerated=frozenset())
         if settings.cpu_slots_per_node:
             count = settings.cpu_slots_per_node
             found.append(Pool(node=node.name, device_kind=CPU, count=count, closed=closed))
+        closed = _why_closed(node, tolerated=frozenset({settings.gpu_resource}))
         if binding == "claim":
             found += _claimable(devices.get(node.name, ()), foreign, closed)
         elif binding == "reservation" and (count := node.allocatable.get(settings.gpu_resource, 0)):
@@ -108,9 +109,13 @@ def _reservable(node: ObservedNode, count: int, closed: str | None) -> Pool:
     )
 
 
-def _why_closed(node: ObservedNode) -> str | None:
+def _why_closed(node: ObservedNode, *, tolerated: frozenset[str]) -> str | None:
+    """Return why no new pod may come that tolerates these taints.
+
+    Nodes with devices are often kept for pods that use some, by a taint of the resource's name.
+    """
     if not node.ready:
         return f"node {node.name} is not ready"
-    if not node.schedulable:
+    if not node.schedulable or node.taints - tolerated:
         return f"node {node.name} takes no new pods (it is cordoned or tainted)"
     return None

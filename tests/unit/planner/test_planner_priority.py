@@ -65,9 +65,9 @@ def test_nobody_is_displaced_by_a_job_of_the_same_priority() -> None:
     assert seats(decision) == {"a": ("slot-0",)}
 
 
-def test_the_group_keeps_its_name_and_slot_when_its_only_member_makes_way() -> None:
+def test_a_group_whose_only_member_makes_way_ends_and_another_begins_on_its_slot() -> None:
     decision = planned(running("a", "g0", **EXCLUSIVE), job("b", priority=9, **EXCLUSIVE))
-    assert [group.name for group in decision.groups] == ["g0"]
+    assert [group.name for group in decision.groups] == ["group-1"]
     assert seats(decision) == {"b": ("slot-0",)}
     assert displaced(decision) == {"a": "b"}
     assert decision.waiting[0].reason == (
