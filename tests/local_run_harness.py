@@ -16,7 +16,7 @@ from harmony_api.sidecar_state import TurnRecord
 from harmony_cli.run_record import RunRecord
 
 Value = TypeVar("Value")
-EXAMPLES = Path(__file__).parents[3] / "worker_image" / "examples"
+EXAMPLES = Path(__file__).parents[1] / "worker_image" / "examples"
 PATIENCE_SECONDS = 120.0
 
 

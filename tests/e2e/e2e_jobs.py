@@ -1,0 +1,202 @@
+"""Jobs on a real cluster, as their user sees them: applied, watched, their logs read."""
+
+import json
+import subprocess
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cluster import binaries
+from cluster.waiting import until
+from harmony_api.sidecar_state import TurnPage, TurnRecord
+
+Kubectl = Callable[..., str]
+Manifest = dict[str, Any]
+
+CHART = Path(__file__).parents[2] / "charts" / "harmony"
+EXAMPLES = Path(__file__).parents[2] / "worker_image" / "examples"
+SYSTEM = "harmony-system"
+SIDECAR_PORT = 9401
+PATIENCE_SECONDS = 240.0
+
+
+def install(kubeconfig: Path, **values: str) -> None:
+    """Install or upgrade Harmony with the real helm, and wait until it is available."""
+    chosen = [
+        word
+        for name, value in {"gpu.deviceClass": "gpu.example.com", **values}.items()
+        for word in ("--set", f"{name}={value}")
+    ]
+    command = [binaries.path("helm"), "upgrade", "--install", "harmony", CHART]
+    place = ["--kubeconfig", kubeconfig, "--namespace", SYSTEM, "--create-namespace"]
+    done = subprocess.run(
+        [*command, *place, *chosen, "--wait", "--timeout", "180s"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def example(name: str, *, iterations: int, **workers: Any) -> Manifest:
+    """One of the examples' own manifests, whose worker tells its losses in its log.
+
+    One thread computes, as in a local run with one core for compute.
+    """
+    manifest: Manifest = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
+    spec = manifest["spec"]
+    spec["iterations"] = iterations
+    spec["workers"] |= workers
+    [container] = spec["workers"]["template"]["spec"]["containers"]
+    container.setdefault("env", []).append({"name": "OMP_NUM_THREADS", "value": "1"})
+    return manifest
+
+
+def telling_losses(manifest: Manifest) -> Manifest:
+    """The same job, whose workers write each exact loss into their logs."""
+    copy: Manifest = json.loads(json.dumps(manifest))
+    [container] = copy["spec"]["workers"]["template"]["spec"]["containers"]
+    container["env"].append({"name": "HARMONY_LOSS_LOG", "value": "/dev/stdout"})
+    return copy
+
+
+def named(manifest: Manifest, name: str) -> Manifest:
+    """The same job under another name."""
+    return {**manifest, "metadata": {**manifest["metadata"], "name": name}}
+
+
+@dataclass
+class Jobs:
+    """The jobs of one namespace."""
+
+    namespace: str
+    cluster_kubectl: Kubectl
+
+    def kubectl(self, *arguments: str, input: str | None = None) -> str:  # noqa: A002
+        """Run kubectl in the namespace."""
+        return self.cluster_kubectl("--namespace", self.namespace, *arguments, input=input)
+
+    def apply(self, *manifests: Manifest) -> None:
+        """`kubectl apply` them, in one go."""
+        documents = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
+        self.kubectl("apply", "--filename=-", input=json.dumps(documents))
+
+    def get(self, kind: str, name: str) -> Manifest:
+        """One object."""
+        found: Manifest = json.loads(self.kubectl("get", kind, name, "--output=json"))
+        return found
+
+    def all(self, kind: str, selector: str = "") -> list[Manifest]:
+        """All objects of a kind, or those that a label selector picks."""
+        options = ("--selector", selector) if selector else ()
+        items: list[Manifest] = json.loads(self.kubectl("get", kind, *options, "--output=json"))[
+            "items"
+        ]
+        return items
+
+    def pods(self, job: str, role: str = "worker") -> list[Manifest]:
+        """The job's pods of one role, by name."""
+        return self.all("pods", f"harmony.dev/job-name={job},harmony.dev/role={role}")
+
+    def status(self, job: str) -> Mapping[str, Any]:
+        """The job's status; empty before it has one."""
+        status: Mapping[str, Any] = self.get("harmonyjob", job).get("status", {})
+        return status
+
+    def condition(self, job: str, kind: str) -> Mapping[str, str]:
+        """A condition of the job; empty while there is none."""
+        conditions = self.status(job).get("conditions", [])
+        return next((one for one in conditions if one["type"] == kind), {})
+
+    def events(self, about: str) -> list[Manifest]:
+        """The events about an object."""
+        return [one for one in self.all("events") if one["involvedObject"]["name"] == about]
+
+    def wait(self, what: str, look: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:
+        """Wait for a condition; everything that may explain its absence is in the error."""
+        return until(look, seconds=seconds, what=what, every_seconds=0.3, details=self.story)
+
+    def wait_for(self, job: str, condition: str, status: str = "True", reason: str = "") -> None:
+        """Wait until a condition of the job has a status, and a reason where one is given."""
+
+        def seen() -> bool:
+            found = self.condition(job, condition)
+            return found.get("status") == status and reason in ("", found["reason"])
+
+        self.wait(f"{job} is {condition}={status} {reason}", seen)
+
+    def wait_for_iteration(self, job: str, iteration: int, worker: int = 0) -> None:
+        """Wait until a worker has trained that far, by what it told in its log."""
+        self.wait(
+            f"{job} reaches iteration {iteration}",
+            lambda: max(self.losses(job, worker), default=-1) >= iteration,
+        )
+
+    def losses(self, job: str, worker: int = 0) -> dict[int, str]:
+        """Exact losses by iteration as the worker's log tells them, of a replayed one the last."""
+        try:
+            log = self.kubectl("logs", f"{job}-worker-{worker}", "--container=worker")
+        except subprocess.CalledProcessError:
+            return {}
+        records = (json.loads(line) for line in log.splitlines() if line.startswith('{"iteration"'))
+        return {record["iteration"]: record["hex"] for record in records}
+
+    def ask_sidecar(self, pod: str, path: str) -> str:
+        """What a pod's sidecar answers over HTTP."""
+        where = f"/api/v1/namespaces/{self.namespace}/pods/{pod}:{SIDECAR_PORT}/proxy{path}"
+        return self.cluster_kubectl("get", "--raw", where)
+
+    def story(self) -> str:
+        """Jobs, groups, pods and events, and the end of the operator's log."""
+        parts = [
+            self.kubectl("get", "hj,hg,pods,resourceclaims", "--output=wide"),
+            self.kubectl("get", "hj", "--output=jsonpath={.items[*].status.conditions}"),
+            self.kubectl("get", "events", "--sort-by=.lastTimestamp"),
+            self.cluster_kubectl(
+                "--namespace", SYSTEM, "logs", "deployment/harmony-operator", "--tail=60"
+            ),
+        ]
+        return "\n".join(parts)
+
+    @contextmanager
+    def recorded_turns(self, *jobs: str) -> Iterator[Mapping[str, list[TurnRecord]]]:
+        """Collect the turns that the jobs' sidecars record, by job, while inside."""
+        turns: dict[str, list[TurnRecord]] = defaultdict(list)
+        over = threading.Event()
+
+        def collect() -> None:
+            following: dict[str, int] = {}
+            while not over.wait(0.5):
+                for job in jobs:
+                    for pod in self.pods(job):
+                        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+                        after = following.get(uid, 0)
+                        try:
+                            answer = self.ask_sidecar(name, f"/events?after={after}")
+                        except subprocess.CalledProcessError:
+                            continue  # it does not run yet, or not any more
+                        page = TurnPage.model_validate_json(answer)
+                        following[uid] = page.next_sequence
+                        turns[job] += page.turns
+
+        collector = threading.Thread(target=collect)
+        collector.start()
+        try:
+            yield turns
+        finally:
+            over.set()
+            collector.join()
+
+
+def indices(pods: Iterable[Manifest]) -> set[int]:
+    """The indices of pods."""
+    return {int(pod["metadata"]["labels"]["harmony.dev/index"]) for pod in pods}
+
+
+def device_in(pod: Manifest) -> str:
+    """The name of the slot that a worker pod was made for."""
+    slot: str = pod["metadata"]["annotations"]["harmony.dev/slot"]
+    return slot

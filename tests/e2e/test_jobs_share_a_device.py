@@ -1,0 +1,135 @@
+"""Two real training jobs on one GPU of a real cluster: what the README promises, end to end."""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from e2e_jobs import Jobs, Manifest, device_in, example, install, telling_losses
+
+from cluster.provider import Cluster
+from harmony_api.turn_checks import excessive_network_turns, overlapping_compute_turns
+from local_run_harness import EXAMPLES, harmony_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ITERATIONS = 60
+GPU = "nvidia.com/gpu"
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[Manifest, Manifest]:
+    """The jobs of `make demo`, shorter, each on one GPU."""
+    return (
+        example("demo-mlp", iterations=ITERATIONS, gpusPerWorker=1),
+        example("demo-transformer", iterations=ITERATIONS, gpusPerWorker=1),
+    )
+
+
+@pytest.fixture(scope="module")
+def local_losses(
+    pair: tuple[Manifest, Manifest], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[int, str]]:
+    """What the same manifests train to without a cluster."""
+    folder: Path = tmp_path_factory.mktemp("local")
+    jobs = [_with_examples_from_here(job) for job in pair]
+    with harmony_run(folder, *jobs) as run:
+        assert run.finish() == 0, run.output()
+        return {job["metadata"]["name"]: run.losses(job["metadata"]["name"]) for job in pair}
+
+
+def _with_examples_from_here(job: Manifest) -> Manifest:
+    copy = telling_losses(job)
+    [container] = copy["spec"]["workers"]["template"]["spec"]["containers"]
+    container["env"] = [
+        {"name": "HARMONY_EXAMPLES", "value": str(EXAMPLES)},
+        *(one for one in container["env"] if one["name"] != "HARMONY_LOSS_LOG"),
+    ]
+    return copy
+
+
+def assert_trained_together(jobs: Jobs, local_losses: dict[str, dict[int, str]]) -> None:
+    """Run mlp and transformer to their ends on one device, and look at all there is to see."""
+    with jobs.recorded_turns("mlp", "transformer") as turns:
+        jobs.wait_for("mlp", "Running")
+        jobs.wait_for("transformer", "Running")
+        [one], [other] = jobs.pods("mlp"), jobs.pods("transformer")
+        assert device_in(one) == device_in(other)
+        assert one["spec"]["nodeName"] == other["spec"]["nodeName"]
+        listing = jobs.kubectl("get", "hj", "--output=wide")
+        described = jobs.kubectl("describe", "hj", "mlp")
+        for name in ("mlp", "transformer"):
+            jobs.wait_for(name, "Succeeded")
+    print(listing)
+    assert re.search(r"NAME +STATE +GROUP +WORKERS +PROGRESS +RESTARTS", listing)
+    assert re.search(r"mlp +Running +g-\w+", listing)
+    assert "WorkersRunning" in described
+    assert "Admitted" in described
+
+    both = [turn for of_job in turns.values() for turn in of_job]
+    assert {turn.phase for turn in both} >= {"PULL", "COMP", "PUSH"}
+    coordinated = [turn for turn in both if turn.turn]
+    assert len(coordinated) > 2 * ITERATIONS, "most phases ran with a permit"
+    assert overlapping_compute_turns(both) == []
+    assert excessive_network_turns(both) == []
+
+    for name in ("mlp", "transformer"):
+        losses = jobs.losses(name)
+        assert len(losses) == ITERATIONS
+        assert losses == local_losses[name], f"{name} trains to the losses of a local run"
+        status = jobs.status(name)
+        assert status["state"] == "Succeeded"
+        assert status["restarts"] == 0
+        assert status["completionTime"]
+    jobs.wait(
+        "servers, groups and what bound the devices are gone",
+        lambda: (
+            not (
+                jobs.all("pods", "harmony.dev/role=server")
+                or jobs.all("harmonygroups")
+                or jobs.all("resourceclaims")
+                or jobs.all("pods", "app.kubernetes.io/component=reservation")
+            )
+        ),
+    )
+    reasons = [one["reason"] for one in jobs.events("mlp")]
+    assert len(reasons) == len(set(reasons)), "every event is posted once"
+
+
+@pytest.mark.timeout(900)
+def test_two_jobs_train_on_one_gpu_through_a_claim(
+    jobs: Jobs,
+    one_gpu: str,
+    pair: tuple[Manifest, Manifest],
+    local_losses: dict[str, dict[int, str]],
+) -> None:
+    jobs.apply(*map(telling_losses, pair))
+    assert_trained_together(jobs, local_losses)
+
+
+@pytest.fixture
+def reservations(cluster: Cluster, harmony: None) -> Iterator[None]:
+    """One GPU that a device plugin hands out, shared through a reservation pod."""
+    cluster.set_extended_resource(cluster.nodes[0], GPU, 1)
+    install(
+        cluster.kubeconfig,
+        **{
+            "gpu.binding": "reservation",
+            "gpu.reservationEnvironment.NVIDIA_VISIBLE_DEVICES": "GPU-$(POD_NAME)",
+        },
+    )
+    yield
+    install(cluster.kubeconfig)
+    cluster.set_extended_resource(cluster.nodes[0], GPU, 0)
+
+
+@pytest.mark.timeout(900)
+def test_two_jobs_train_on_one_gpu_through_a_reservation_pod(
+    reservations: None,
+    jobs: Jobs,
+    pair: tuple[Manifest, Manifest],
+    local_losses: dict[str, dict[int, str]],
+) -> None:
+    jobs.apply(*map(telling_losses, pair))
+    assert_trained_together(jobs, local_losses)
