@@ -126,7 +126,9 @@ class ObservedNode:
     ready: bool
     """Its Ready condition is True; False as well when it is Unknown."""
     schedulable: bool
-    """Neither cordoned nor tainted against new pods."""
+    """Not cordoned."""
+    taints: frozenset[str] = frozenset()
+    """Keys of the taints that keep new pods away."""
     labels: Mapping[str, str] = field(default_factory=dict)
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """Whole units of extended resources, by name; `cpu` in whole cores, `memory` in bytes."""

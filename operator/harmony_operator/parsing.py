@@ -174,13 +174,15 @@ def parse_reservation(raw: Raw) -> ObservedReservation | None:
 def parse_node(raw: Raw) -> ObservedNode:
     """Parse a node."""
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
-    tainted = any(
-        taint.get("effect") in ("NoSchedule", "NoExecute") for taint in spec.get("taints") or ()
-    )
     return ObservedNode(
         name=raw["metadata"]["name"],
         ready=_conditions(status).get("Ready", {}).get("status") == "True",
-        schedulable=not spec.get("unschedulable") and not tainted,
+        schedulable=not spec.get("unschedulable"),
+        taints=frozenset(
+            taint.get("key") or ""
+            for taint in spec.get("taints") or ()
+            if taint.get("effect") in ("NoSchedule", "NoExecute")
+        ),
         labels=raw["metadata"].get("labels") or {},
         allocatable={
             name: _whole(amount) for name, amount in (status.get("allocatable") or {}).items()

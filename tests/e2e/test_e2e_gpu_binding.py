@@ -135,7 +135,7 @@ def node_stores(cluster: Cluster, kubectl: Kubectl, crds: list[Path]) -> Iterato
         kubectl("apply", "--server-side", "--filename", str(definition))
     namespace = f"node-stores-{uuid4().hex[:8]}"
     command = (binaries.path("helm"), "template", "harmony", CHART, "--namespace", namespace)
-    only = ("--show-only", "templates/node-store.yaml")
+    only = ("--kube-version", "v1.35.0", "--show-only", "templates/node-store.yaml")
     chart = subprocess.run([*command, *only], check=True, capture_output=True, text=True).stdout
     kubectl("create", "namespace", namespace)
     kubectl("apply", "--filename=-", input=chart)

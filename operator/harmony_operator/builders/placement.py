@@ -11,6 +11,11 @@ from typing import Any, Final
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
+def tolerate_devices(resource: str) -> dict[str, Any]:
+    """Return a toleration of the taint that keeps a node for pods that use its devices."""
+    return {"key": resource, "operator": "Exists"}
+
+
 def on_node(affinity: Mapping[str, Any] | None, node: str) -> dict[str, Any]:
     """Return the affinity with the node required as well; terms are alternatives, so in each."""
     merged: dict[str, Any] = copy.deepcopy(dict(affinity or {}))

@@ -6,7 +6,7 @@ from harmony_api import environment as names
 from harmony_api import labels
 from harmony_api.job import WORKER_CONTAINER
 from harmony_api.pod_layout import HARMONY_GROUP, RUN_FOLDER, WORKER_SOCKET
-from harmony_operator.builders.placement import on_node
+from harmony_operator.builders.placement import on_node, tolerate_devices
 from harmony_operator.builders.pod import (
     append,
     container_of,
@@ -58,7 +58,10 @@ def build_worker_pod(
     security["supplementalGroups"] = sorted({*groups, HARMONY_GROUP})
     container = container_of(pod, WORKER_CONTAINER)
     append(container, "volumeMounts", {"name": RUN_VOLUME, "mountPath": RUN_FOLDER})
-    devices = _give_devices(spec, container, valid_spec(job).workers.gpus_per_worker, binding)
+    gpus = valid_spec(job).workers.gpus_per_worker
+    if gpus:
+        append(spec, "tolerations", tolerate_devices(settings.gpu_resource))
+    devices = _give_devices(spec, container, gpus, binding)
     set_environment(
         container,
         {

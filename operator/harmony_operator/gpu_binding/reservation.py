@@ -13,7 +13,7 @@ from harmony_api.pod_layout import RESERVATION_HTTP_PORT
 from harmony_operator.actions import Delete, Manifest
 from harmony_operator.builders.names import reservation_name
 from harmony_operator.builders.ownership import slot_metadata
-from harmony_operator.builders.placement import on_node
+from harmony_operator.builders.placement import on_node, tolerate_devices
 from harmony_operator.builders.sidecar import HARDENED
 from harmony_operator.gpu_binding import BindingProblem, SlotBinding
 from harmony_operator.gpu_binding.none import cpu_binding
@@ -135,6 +135,7 @@ class ReservationBinding:
             "containers": [container],
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 5,
+            "tolerations": [tolerate_devices(settings.gpu_resource)],
         }
         if settings.runtime_class is not None:
             spec["runtimeClassName"] = settings.runtime_class

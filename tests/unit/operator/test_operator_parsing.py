@@ -152,8 +152,8 @@ def test_a_cordoned_or_tainted_node_takes_no_new_pods() -> None:
     assert fine.schedulable
     assert fine.allocatable == {"cpu": 3, "memory": 2**30, "nvidia.com/gpu": 2}
     assert not parsing.parse_node({**node, "spec": {"unschedulable": True}}).schedulable
-    taint = {"key": "k", "effect": "NoExecute"}
-    assert not parsing.parse_node({**node, "spec": {"taints": [taint]}}).schedulable
+    taints = [{"key": "k", "effect": "NoExecute"}, {"key": "l", "effect": "PreferNoSchedule"}]
+    assert parsing.parse_node({**node, "spec": {"taints": taints}}).taints == {"k"}
 
 
 def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
