@@ -53,7 +53,7 @@ def _steps(standing: Standing, settings: OperatorSettings) -> tuple[Step, ...]:
         return _clean_up(standing)
     view = standing.view
     surplus = tuple(delete(pod) for pod in standing.roster.surplus)
-    if standing.fault is not None or standing.spec is None:
+    if standing.spec is None:
         return surplus + stop_steps(standing.workers, view)
     if standing.starting_over:
         return surplus + removals_of_all(standing)
@@ -64,7 +64,7 @@ def _steps(standing: Standing, settings: OperatorSettings) -> tuple[Step, ...]:
         steps += removals_from_wrong_places(standing.workers, view) + plan_updates(standing)
     if standing.may_run:
         return steps + creations(standing, settings)
-    if not standing.workers and not keeps_servers(standing.spec):
+    if not standing.busy_workers and not keeps_servers(standing.spec):
         steps += tuple(delete(pod) for pod in standing.servers if not is_leaving(pod))
     return steps
 

@@ -51,7 +51,7 @@ def _stopping(standing: Standing) -> Observation | None:
     if standing.may_run:
         message = "its workers stop at an iteration boundary before they start in the new place"
         return Observation("False", RunningReason.MOVING, message) if standing.workers else None
-    if standing.workers:
+    if standing.busy_workers:
         message = "its workers stop at an iteration boundary"
         return Observation("False", RunningReason.STOPPING, message)
     if standing.fault is None and standing.spec is not None and standing.spec.suspend:

@@ -8,6 +8,7 @@ from harmony_operator.policies.bad_input import Fault, fault_of
 from harmony_operator.policies.deadline import overrun
 from harmony_operator.policies.ending import Ending, is_finished
 from harmony_operator.policies.failure import Counted, next_failure
+from harmony_operator.policies.pod_outcome import is_leaving
 from harmony_operator.policies.roster import Roster, roster_of
 from harmony_operator.policies.starting_over import starts_over
 from harmony_operator.policies.stopping import must_stop
@@ -53,6 +54,11 @@ class Standing:
         """The pods of the workers that are not done, by index."""
         pods = self.roster.workers
         return tuple(pods[index] for index in sorted(pods) if index not in self.succeeded)
+
+    @property
+    def busy_workers(self) -> tuple[ObservedPod, ...]:
+        """Those of them that have not ended, or are still being deleted."""
+        return tuple(pod for pod in self.workers if not pod.finished or is_leaving(pod))
 
     @property
     def servers(self) -> tuple[ObservedPod, ...]:

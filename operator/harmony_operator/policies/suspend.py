@@ -41,7 +41,7 @@ def suspension(standing: Standing) -> Observation:
     by = preempted_by(spec, view)
     if not spec.suspend and by is None:
         return Observation("False", *_not_suspended(view.job.status))
-    if standing.workers:
+    if standing.busy_workers:
         return Observation("False", SuspendedReason.STOPPING, "its workers stop")
     if standing.servers and not keeps_servers(spec):
         return Observation("False", SuspendedReason.STOPPING, "its servers write a snapshot")
