@@ -44,7 +44,8 @@ E2E_SETTINGS = replace(
 # Says which devices it sees, greets its sidecar as the worker protocol wants it, and stays.
 PROGRAM = r"""
 import os, socket, struct, time
-devices = [value for name, value in os.environ.items() if name.startswith("GPU_DEVICE_")]
+named = [value for name, value in os.environ.items() if name.startswith("GPU_DEVICE_")]
+devices = [value for value in named if value.startswith("gpu-")]
 print(",".join(sorted(devices)) or os.environ["NVIDIA_VISIBLE_DEVICES"], flush=True)
 sidecar = socket.socket(socket.AF_UNIX)
 sidecar.connect(os.environ["HARMONY_SOCKET"])
