@@ -4,14 +4,15 @@ Programs and images are built before the first test runs, so that the minutes th
 count against no test's time limit. Where that is not possible, the tests say what to do about it.
 """
 
-import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from cluster import binaries, images
+from cluster import binaries, provider
+from cluster.binaries import API_SERVER_PROGRAMS, API_SERVER_TOOLS
 
 TESTS = Path(__file__).parent
 TIERS = ("api", "e2e")
@@ -32,47 +33,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    if session.config.option.collectonly:
+    config = session.config
+    if config.option.collectonly:
         return
-    for tier, prepare in (("api", prepare_api), ("e2e", prepare_e2e)):
+    say = config.get_terminal_writer().line
+    for tier, prepare in (
+        ("api", partial(binaries.ensure, API_SERVER_PROGRAMS, API_SERVER_TOOLS, say)),
+        ("e2e", partial(provider.prepare, config.option.cluster, say)),
+    ):
         items = [item for item in session.items if item.get_closest_marker(tier)]
         try:
             if items:
-                prepare(session.config)
+                prepare()
         except binaries.NotPossibleError as reason:
             for item in items:
                 item.add_marker(pytest.mark.skip(reason=str(reason)))
-
-
-def prepare_api(config: pytest.Config) -> None:
-    binaries.ensure(binaries.API_SERVER_PROGRAMS, binaries.API_SERVER_TOOLS, teller(config))
-
-
-def prepare_e2e(config: pytest.Config) -> None:
-    choice = config.option.cluster
-    if choice == "native" and os.geteuid() != 0:
-        raise binaries.NotPossibleError("run as root, or name a cluster with --cluster")
-    binaries.ensure(say=teller(config))
-    if choice in {"native", "kind"}:
-        images.build(images.ALL, teller(config))
-
-
-def teller(config: pytest.Config) -> binaries.Say:
-    """Return what tells the person at the terminal, also while output is captured."""
-    capture = config.pluginmanager.getplugin("capturemanager")
-    terminal = config.get_terminal_writer()
-
-    def line(text: str) -> None:
-        with capture.global_and_fixture_disabled():
-            terminal.line(text)
-
-    return line
-
-
-@pytest.fixture(scope="session")
-def say(pytestconfig: pytest.Config) -> binaries.Say:
-    """Tells the person at the terminal what takes long."""
-    return teller(pytestconfig)
 
 
 @pytest.fixture(scope="session")

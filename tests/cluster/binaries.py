@@ -128,10 +128,12 @@ def _build(name: str, say: Say) -> None:
     began = time.monotonic()
     unfinished = path(name).with_suffix(".unfinished")
     unfinished.parent.mkdir(parents=True, exist_ok=True)
-    linker = ["-ldflags", " ".join(["-s", "-w", *_version_flags(module)])]
-    command = ["go", "build", *BUILD_FLAGS, *linker, "-o", unfinished, program.package]
+    linker_flags = " ".join(["-s", "-w", *_version_flags(module)])
     built = subprocess.run(
-        command, cwd=module, env={**os.environ, **BUILD_ENVIRONMENT}, stderr=subprocess.PIPE
+        ["go", "build", *BUILD_FLAGS, "-ldflags", linker_flags, "-o", unfinished, program.package],
+        cwd=module,
+        env={**os.environ, **BUILD_ENVIRONMENT},
+        stderr=subprocess.PIPE,
     )
     if built.returncode != 0:
         raise NotPossibleError(f"{name} does not build: {built.stderr.decode()[-2000:]}")

@@ -58,14 +58,19 @@ class Place:
     etcd_port: int = 2379
     etcd_peer_port: int = 2380
     controller_manager_port: int = 10257
-    scheduler_port: int = 10259
     enter: tuple[str | Path, ...] = ()
 
     @classmethod
     def on_loopback(cls) -> "Place":
         """Choose ports of the loopback that nobody uses now."""
-        ports = free_ports(5)
-        return cls("127.0.0.1", ports[0], *ports)
+        api_server, etcd, peers, controllers = free_ports(4)
+        return cls(
+            port=api_server,
+            port_outside=api_server,
+            etcd_port=etcd,
+            etcd_peer_port=peers,
+            controller_manager_port=controllers,
+        )
 
 
 class ControlPlane:
@@ -197,7 +202,6 @@ class ControlPlane:
             f"--kubeconfig={self._kubeconfig(SCHEDULER)}",
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
-            f"--secure-port={self._place.scheduler_port}",
         ]
 
     def _kubeconfig(self, user: User) -> Path:

@@ -18,56 +18,49 @@ from cluster.processes import Process
 from cluster.waiting import until
 
 STORE = CACHE / "containerd"
+# Written last and removed first: without it, the store is of no use.
+IDS = STORE / "images.json"
 BLOBS = Path("io.containerd.content.v1.content", "blobs", "sha256")
 READY_SECONDS = 30.0
 STOP_SECONDS = 30.0
 
 
-def copy_to(destination: Path, wanted: Mapping[str, str], say: Say = print) -> None:
-    """Make `destination` a containerd folder that has the images `wanted`, ids by name.
-
-    It must lie in the file system of the cache.
-    """
+def update(wanted: Mapping[str, str], say: Say = print) -> None:
+    """Import the images `wanted`, ids by name, that are not there yet."""
     with lock("containerd"):
-        known = _known()
-        if changed := [name for name, image_id in wanted.items() if known.get(name) != image_id]:
-            say(f"importing {', '.join(changed)} ...")
-            _import(changed, {**known, **wanted})
+        known = json.loads(IDS.read_text()) if IDS.exists() else {}
+        changed = [name for name, image_id in wanted.items() if known.get(name) != image_id]
+        if not changed:
+            return
+        say(f"importing {', '.join(changed)} ...")
+        if not known:
+            _remove(STORE)
+        IDS.unlink(missing_ok=True)
+        containerd = _Containerd(STORE)
+        try:
+            for name in changed:
+                containerd.import_image(name)
+        finally:
+            containerd.stop()
+        IDS.write_text(json.dumps({**known, **wanted}))
+
+
+def copy_to(destination: Path) -> None:
+    """Make `destination`, in the file system of the cache, a containerd folder with all images."""
+    with lock("containerd"):
         _link(STORE, destination)
-
-
-def _known() -> dict[str, str]:
-    ids = STORE / "images.json"
-    return json.loads(ids.read_text()) if ids.exists() else {}
-
-
-def _import(names: list[str], ids: Mapping[str, str]) -> None:
-    """Put a store that also has `names` in the place of the old one."""
-    unfinished, old = STORE.with_suffix(".unfinished"), STORE.with_suffix(".old")
-    for leftover in (unfinished, old):
-        shutil.rmtree(leftover, ignore_errors=True)
-    if STORE.exists():
-        _link(STORE, unfinished)
-    containerd = _Containerd(unfinished)
-    try:
-        for name in names:
-            containerd.import_image(name)
-    finally:
-        containerd.stop()
-    (unfinished / "images.json").unlink(missing_ok=True)
-    (unfinished / "images.json").write_text(json.dumps(ids))
-    if STORE.exists():
-        STORE.rename(old)
-    unfinished.rename(STORE)
-    shutil.rmtree(old, ignore_errors=True)
+        for database in STORE.rglob("*.db"):
+            copied = destination / database.relative_to(STORE)
+            copied.unlink()
+            shutil.copy2(database, copied)
 
 
 def _link(source: Path, destination: Path) -> None:
     subprocess.run(["cp", "--archive", "--link", source, destination], check=True)
-    for database in source.rglob("*.db"):
-        copied = destination / database.relative_to(source)
-        copied.unlink()
-        shutil.copy2(database, copied)
+
+
+def _remove(folder: Path) -> None:
+    subprocess.run(["rm", "--recursive", "--force", folder], check=True)
 
 
 class _Containerd:
@@ -76,7 +69,7 @@ class _Containerd:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._work = CACHE / "importing"
-        shutil.rmtree(self._work, ignore_errors=True)
+        _remove(self._work)
         self._work.mkdir(parents=True)
         self._socket = self._work / "containerd.sock"
         configuration = self._work / "config.toml"
@@ -92,8 +85,12 @@ address = "{self._socket}"
 address = "{self._socket}.ttrpc"
 """
         )
-        command = ["unshare", "--mount", binaries.path("containerd"), "--config", configuration]
-        self._process = Process("containerd", command, self._work / "containerd.log")
+        containerd = binaries.path("containerd")
+        self._process = Process(
+            "containerd",
+            ["unshare", "--mount", containerd, "--config", configuration],
+            self._work / "containerd.log",
+        )
         until(
             lambda: self._socket.exists() and self._ctr("version").returncode == 0,
             seconds=READY_SECONDS,
@@ -105,10 +102,9 @@ address = "{self._socket}.ttrpc"
         """Import one image, reading only the blobs that are not there."""
         layout = self._work / name
         present = {blob.name for blob in (self._root / BLOBS).glob("*")}
-        subprocess.run(["mkdir", "--parents", layout / "blobs"], check=True)
+        (layout / "blobs").mkdir(parents=True)
         if present:
-            blobs = layout / "blobs" / "sha256"
-            subprocess.run(["cp", "--archive", "--link", self._root / BLOBS, blobs], check=True)
+            _link(self._root / BLOBS, layout / "blobs" / "sha256")
         images.push(name, layout)
         index = json.loads((layout / "index.json").read_text())
         for manifest in index["manifests"]:
@@ -121,7 +117,7 @@ address = "{self._socket}.ttrpc"
             for blob in (layout / "blobs" / "sha256").iterdir():
                 if blob.name not in present:
                     tar.add(blob, blob.relative_to(layout))
-        shutil.rmtree(layout)
+        _remove(layout)
         done = self._ctr("images", "import", "--local", str(archive))
         archive.unlink()
         if done.returncode != 0:
@@ -129,8 +125,8 @@ address = "{self._socket}.ttrpc"
 
     def stop(self) -> None:
         self._process.stop(STOP_SECONDS)
-        shutil.rmtree(self._work)
+        _remove(self._work)
 
     def _ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        ctr = [binaries.path("ctr"), "--address", self._socket, "--namespace", "k8s.io"]
-        return subprocess.run([*ctr, *arguments], capture_output=True, text=True)
+        client = (binaries.path("ctr"), "--address", self._socket, "--namespace", "k8s.io")
+        return subprocess.run([*client, *arguments], capture_output=True, text=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cluster import api_server, images
+from cluster import api_server, binaries, images
 from cluster.binaries import NotPossibleError, Say
 from cluster.fake_gpus import set_extended_resource
 from cluster.native import MANIFESTS
@@ -19,6 +19,8 @@ CONTROL_PLANE = f"{NAME}-control-plane"
 MANIFEST = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 PUT_ASIDE = "/etc/kubernetes/kube-apiserver.yaml"
 NETWORK = "kind"
+# The nodes bring the rest themselves.
+IMAGES = tuple(name for name in images.ALL if name not in {"pause", "coredns"})
 SECONDS = 120
 
 
@@ -87,21 +89,26 @@ class KindCluster:
         set_extended_resource(self.kubectl, node, resource, count)
 
 
-@contextmanager
-def kind_cluster(say: Say = print) -> Iterator[KindCluster]:
-    """Run a cluster of kind's that has all images and the driver of GPUs."""
+def prepare(say: Say = print) -> None:
+    """Build the images; raises `NotPossibleError` where kind does not run."""
     if missing := [tool for tool in ("docker", "kind") if shutil.which(tool) is None]:
-        raise NotPossibleError(f"install {' and '.join(missing)}, or use --cluster=native")
-    names = [name for name in images.ALL if name not in {"pause", "coredns"}]
-    images.build(names, say)
+        raise NotPossibleError(f"install {' and '.join(missing)}, or use the native cluster")
+    binaries.ensure(
+        ("kubectl", "helm", "dra-example-kubeletplugin"), ("buildah", "debootstrap"), say
+    )
+    images.build(IMAGES, say)
+
+
+@contextmanager
+def kind_cluster() -> Iterator[KindCluster]:
+    """Run a cluster of kind's that has all images and the driver of GPUs."""
     with tempfile.TemporaryDirectory(prefix="harmony-kind-") as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         name = ("--name", NAME)
         create = ("--config", str(CONFIGURATION), "--kubeconfig", str(kubeconfig), "--wait=2m")
         _run("kind", "create", "cluster", *name, *create)
         try:
-            for image in names:
-                say(f"loading the image {image} ...")
+            for image in IMAGES:
                 archive = Path(folder) / "image.tar"
                 images.export(image, archive)
                 _run("kind", "load", "image-archive", *name, str(archive))

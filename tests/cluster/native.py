@@ -1,13 +1,14 @@
 """Two real nodes and a control plane on this machine, without a container engine; needs root."""
 
+import os
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from cluster import cgroups, image_store, images
-from cluster.binaries import CACHE, Say
+from cluster import binaries, cgroups, image_store, images
+from cluster.binaries import CACHE, NotPossibleError, Say
 from cluster.control_plane import ControlPlane, Place
 from cluster.fake_gpus import set_extended_resource
 from cluster.janitor import Janitor
@@ -71,10 +72,20 @@ class NativeCluster:
         return self._nodes[node].run(*command)
 
 
+def prepare(say: Say = print) -> None:
+    """Build all that the cluster runs, which takes minutes once.
+
+    Raises `NotPossibleError` where that cannot be done.
+    """
+    if os.geteuid() != 0:
+        raise NotPossibleError("run as root, or name another cluster than the native one")
+    binaries.ensure(say=say)
+    image_store.update(images.build(images.ALL, say), say)
+
+
 @contextmanager
-def native_cluster(say: Say = print) -> Iterator[NativeCluster]:
+def native_cluster() -> Iterator[NativeCluster]:
     """Run a cluster; nodes are ready, names are answered and GPUs are offered from the start."""
-    ids = images.build(images.ALL, say)
     running = CACHE / "running"
     running.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -88,7 +99,7 @@ def native_cluster(say: Say = print) -> Iterator[NativeCluster]:
             for at, group in zip(ADDRESSES, groups, strict=True)
         ]
         for node in nodes:
-            image_store.copy_to(node.containerd_root, ids, say)
+            image_store.copy_to(node.containerd_root)
         network = Network(folder / "log")
         stack.callback(network.stop)
         control_plane = _control_plane(stack, folder, network, authority, nodes)

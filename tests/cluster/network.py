@@ -52,8 +52,8 @@ class Network:
     def __init__(self, log_folder: Path) -> None:
         """Make the namespace and the bridge."""
         self._log_folder = log_folder
-        command = ["unshare", "--net", binaries.path("init")]
-        self._holder = Process("network", command, log_folder / "network.log")
+        init = binaries.path("init")
+        self._holder = Process("network", ["unshare", "--net", init], log_folder / "network.log")
         own = Path("/proc/self/ns/net").readlink()
         namespace = Path(f"/proc/{self._holder.pid}/ns/net")
         until(lambda: namespace.readlink() != own, seconds=START_SECONDS, what="a namespace")

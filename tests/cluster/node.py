@@ -49,9 +49,10 @@ class Node:
         """
         cgroups.make(self._cgroup)
         own_filesystems = ("--mount-proc", "--propagation", "private")
-        unshare = ["unshare", *NAMESPACES, "--fork", "--kill-child", *own_filesystems]
+        unshare = ("unshare", *NAMESPACES, "--fork", "--kill-child", *own_filesystems)
         power = self._start("power", [*unshare, binaries.path("init")])
-        self._pid = until(lambda: _init_below(power.pid), seconds=SECONDS, what="a first process")
+        pid = until(lambda: _init_below(power.pid), seconds=SECONDS, what="a first process")
+        self._pid = pid
         for line in (
             f"hostname {self.at.name}",
             "mount -t tmpfs -o mode=755 tmpfs /run",
@@ -67,7 +68,7 @@ class Node:
             ),
         ):
             self.run(*line.split())
-        return self._pid
+        return pid
 
     def start_services(self) -> None:
         """Start the container runtime, the kubelet and the proxy of services."""
@@ -79,8 +80,10 @@ class Node:
     def start_containerd(self) -> None:
         """Start the container runtime and wait until it answers."""
         search = f"{binaries.folder('containerd')}:{os.environ['PATH']}:/usr/sbin"
-        command = [binaries.path("containerd"), "--config", self._folder / "containerd.toml"]
-        containerd = self._start_inside("containerd", ["env", f"PATH={search}", *command])
+        program, configuration = binaries.path("containerd"), self._folder / "containerd.toml"
+        containerd = self._start_inside(
+            "containerd", ["env", f"PATH={search}", program, "--config", configuration]
+        )
         ctr = (str(binaries.path("ctr")), "--address", CONTAINERD_SOCKET, "version")
         until(
             lambda: subprocess.run([*self._enter(), *ctr], capture_output=True).returncode == 0,
@@ -159,12 +162,12 @@ class Node:
         (network / "10-pods.conflist").write_text(json.dumps(pods))
 
 
-def _init_below(pid: int) -> int | None:
-    """Return the child of a process once it is the node's first program."""
+def _init_below(pid: int) -> int:
+    """Return the child of a process once it is the node's first program, else 0."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     if children and Path(f"/proc/{children[0]}/comm").read_text() == "init\n":
         return int(children[0])
-    return None
+    return 0
 
 
 def _ended(pid: int) -> bool:

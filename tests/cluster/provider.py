@@ -1,19 +1,14 @@
 """What the tests know of a cluster, whoever provides it.
 
-A provider is a context manager that yields a `Cluster` and leaves nothing behind. What a provider
-cannot do skips the test that asks for it.
+A provider is a context manager that yields a `Cluster` and leaves nothing behind.
 """
 
-import unittest
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from cluster import binaries, existing, kind, native
 from cluster.binaries import Say
-
-
-class NotProvidedError(unittest.SkipTest):
-    """What a test asks for is not possible in a cluster; the test is skipped."""
 
 
 class ApiServerControl(Protocol):
@@ -66,16 +61,26 @@ class Cluster(Protocol):
         """Have a node offer `count` of a resource, as a device plugin would."""
 
 
-def start(choice: str, say: Say = print) -> AbstractContextManager[Cluster]:
-    """Return the cluster that `choice` names: native, kind, or a kubeconfig's path."""
-    if choice == "native":
-        from cluster.native import native_cluster
+def prepare(choice: str, say: Say = print) -> None:
+    """Build what the cluster named by `choice` needs: minutes at first, seconds later.
 
-        return native_cluster(say)
-    if choice == "kind":
-        from cluster.kind import kind_cluster
+    Raises `NotPossibleError`.
+    """
+    match choice:
+        case "native":
+            native.prepare(say)
+        case "kind":
+            kind.prepare(say)
+        case _:
+            binaries.ensure(("kubectl", "helm"), (), say)
 
-        return kind_cluster(say)
-    from cluster.existing import existing_cluster
 
-    return existing_cluster(Path(choice))
+def start(choice: str) -> AbstractContextManager[Cluster]:
+    """Return the cluster that `choice` names: `native`, `kind`, or a kubeconfig's path."""
+    match choice:
+        case "native":
+            return native.native_cluster()
+        case "kind":
+            return kind.kind_cluster()
+        case kubeconfig:
+            return existing.existing_cluster(Path(kubeconfig))

@@ -108,6 +108,7 @@ class StubNodes:
             }
             await self._request("POST", "/api/v1/nodes", node, accepted=(409,))
             await self._report_node(name, "True")
+            await self._untaint(name)
         self._watching = asyncio.create_task(self._watch())
 
     async def _close(self) -> None:
@@ -156,6 +157,15 @@ class StubNodes:
             "PATCH",
             f"/api/v1/nodes/{name}/status",
             {"status": status},
+            content_type="application/merge-patch+json",
+        )
+
+    async def _untaint(self, name: str) -> None:
+        """Take off what every new node gets until a controller finds it ready."""
+        await self._request(
+            "PATCH",
+            f"/api/v1/nodes/{name}",
+            {"spec": {"taints": None}},
             content_type="application/merge-patch+json",
         )
 

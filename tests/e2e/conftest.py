@@ -7,16 +7,15 @@ import pytest
 from e2e_jobs import Jobs, install
 
 from cluster import images, provider
-from cluster.binaries import Say
 from cluster.waiting import until
 
 Kubectl = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def cluster(pytestconfig: pytest.Config, say: Say) -> Iterator[provider.Cluster]:
+def cluster(pytestconfig: pytest.Config) -> Iterator[provider.Cluster]:
     """A real cluster; which one is the choice of who runs the tests."""
-    with provider.start(pytestconfig.option.cluster, say) as cluster:
+    with provider.start(pytestconfig.option.cluster) as cluster:
         yield cluster
 
 
