@@ -1,12 +1,10 @@
 """Who must look again when something changed.
 
 Too many looks are only slow, one too few is a job that stands still; so whatever a decision
-reads appears here. A new job is looked at after its first plan, or shortly if none comes, so
-that its first status already says where it stands.
+reads appears here.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from harmony_operator.mirror import (
     Change,
@@ -28,8 +26,6 @@ from harmony_operator.observed import (
     ObservedReservation,
 )
 from harmony_operator.work_queue import WorkQueue
-
-_FIRST_LOOK_SECONDS: Final = 0.5
 
 
 class Dispatcher:
@@ -71,10 +67,6 @@ class Dispatcher:
                 self.jobs.add(service)
 
     def _job(self, key: ObjectKey, before: object, after: object) -> None:
-        if before is None:
-            self.jobs.add_after(key, _FIRST_LOOK_SECONDS)
-            self._wake_planner()
-            return
         self.jobs.add(key)
         if not (
             isinstance(before, ObservedJob)

@@ -13,9 +13,11 @@ StartOperator = Callable[..., OperatorProcess]
 
 
 @pytest.fixture
-def here(api_server: ApiServer, namespace: str) -> Cluster:
-    """The namespace of the test."""
-    return Cluster(api_server, namespace)
+def here(api_server: ApiServer, namespace: str) -> Iterator[Cluster]:
+    """The namespace of the test, whose jobs end with it."""
+    cluster = Cluster(api_server, namespace)
+    yield cluster
+    cluster.kubectl("delete", "harmonyjobs,harmonygroups", "--all", "--ignore-not-found")
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ class CountingProxy:
             request.method,
             self._server.url + request.path_qs,
             headers=headers,
-            data=await request.read(),
+            data=await request.read() or None,
         ) as answer:
             passed = {
                 name: value

@@ -152,9 +152,16 @@ class Cluster:
         )
 
 
-def job(name: str = "mlr", *, workers: int = 2, servers: int = 1, **spec: Any) -> Raw:
-    """A job whose profile is given."""
-    template = {"spec": {"containers": [{"name": "worker", "image": "train"}]}}
+def job(
+    name: str = "mlr",
+    *,
+    workers: int = 2,
+    servers: int = 1,
+    template: Raw | None = None,
+    **spec: Any,
+) -> Raw:
+    """A job whose profile is given; `template` is its workers'."""
+    template = template or {"spec": {"containers": [{"name": "worker", "image": "train"}]}}
     return {
         "apiVersion": "harmony.dev/v1alpha1",
         "kind": "HarmonyJob",
@@ -167,7 +174,7 @@ def job(name: str = "mlr", *, workers: int = 2, servers: int = 1, **spec: Any) -
                 "pushMilliseconds": 40,
             },
             **spec,
-            "workers": {"replicas": workers, "template": template, **spec.get("workers", {})},
+            "workers": {"replicas": workers, "template": template},
         },
     }
 

@@ -3,46 +3,35 @@
 import json
 
 import pytest
-from operator_runs import Cluster, job
+from operator_runs import Cluster, Raw, job
 
 from cluster.stub_nodes import StubNodes
 
 pytestmark = pytest.mark.usefixtures("operator", "nodes")
 
 
-def worker(**container: object) -> dict[str, object]:
-    return {"template": {"spec": {"containers": [{"name": "worker", "image": "x", **container}]}}}
+QUOTA_STATUS = json.dumps({"status": {"hard": {"pods": "1"}, "used": {"pods": "0"}}})
+"""What a controller writes where one runs."""
+
+
+def template(name: str = "worker", pod: Raw | None = None, **container: object) -> Raw:
+    return {"spec": {**(pod or {}), "containers": [{"name": name, "image": "x", **container}]}}
 
 
 @pytest.mark.parametrize(
-    ("spec", "path"),
+    ("wrong", "path"),
     [
-        ({"workers": worker(comand=["train"])}, "spec.workers.template.spec.containers[0]"),
-        ({"workers": worker(ports=[{"containerPort": "http"}])}, "containers[0].ports[0]"),
-        ({"workers": worker(resources={"requests": {"cpu": "many"}})}, "resources.requests"),
-        (
-            {"workers": {"template": {"spec": {"containers": [{"name": "main", "image": "x"}]}}}},
-            "containers",
-        ),
-        (
-            {
-                "workers": {
-                    "template": {
-                        "spec": {
-                            "restartPolicy": "Always",
-                            "containers": [{"name": "worker", "image": "x"}],
-                        }
-                    }
-                }
-            },
-            "restartPolicy",
-        ),
+        (template(comand=["train"]), "spec.workers.template.spec.containers[0]"),
+        (template(ports=[{"containerPort": "http"}]), "containers[0].ports[0]"),
+        (template(resources={"requests": {"cpu": "many"}}), "resources.requests"),
+        (template("main"), "spec.workers.template"),
+        (template(pod={"restartPolicy": "Always"}), "restartPolicy"),
     ],
 )
 def test_a_template_that_is_no_pod_is_refused_with_its_path(
-    here: Cluster, spec: dict[str, object], path: str
+    here: Cluster, wrong: Raw, path: str
 ) -> None:
-    here.apply(job(**spec))
+    here.apply(job(template=wrong))
     refused = here.wait_condition("mlr", "Valid", status="False")
     assert path in refused["message"]
     assert here.conditions("mlr")["Admitted"]["status"] == "False"
@@ -51,17 +40,17 @@ def test_a_template_that_is_no_pod_is_refused_with_its_path(
 
 def test_what_only_the_api_server_can_tell_is_told_before_anything_is_made(here: Cluster) -> None:
     who = {"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.nickname"}}}
-    here.apply(job(workers=worker(env=[who])))
+    here.apply(job(template=template(env=[who])))
     refused = here.wait_condition("mlr", "Running", status="False", reason="PodRefused")
     assert "metadata.nickname" in refused["message"]
     assert not here.names("pods,services")
 
 
 def test_a_corrected_template_is_taken(here: Cluster) -> None:
-    here.apply(job(workers=worker(comand=["train"])))
+    here.apply(job(template=template(comand=["train"])))
     here.wait_condition("mlr", "Valid", status="False")
     here.kubectl("delete", "hj", "mlr")
-    here.apply(job(workers=worker(command=["train"])))
+    here.apply(job(template=template(command=["train"])))
     here.wait_condition("mlr", "Running")
 
 
@@ -81,10 +70,7 @@ def test_a_quota_is_said_once_and_the_job_goes_on_when_it_is_lifted(here: Cluste
         "spec": {"hard": {"pods": "1"}},
     }
     here.apply(quota)
-    here.wait(
-        "the quota counts",
-        lambda: here.objects("resourcequota")[0].get("status", {}).get("used") is not None,
-    )
+    here.kubectl("patch", "quota/small", "--subresource=status", "--patch", QUOTA_STATUS)
     here.apply(job(workers=1))
     refused = here.wait_condition("mlr", "Running", status="False", reason="QuotaExceeded")
     assert "small" in refused["message"]
@@ -109,7 +95,7 @@ def test_a_name_that_somebody_else_has_is_said(here: Cluster) -> None:
 
 
 def test_one_bad_job_does_not_hold_up_its_neighbours(here: Cluster) -> None:
-    here.apply(job("bad", workers=worker(comand=["train"])), job("good", workers={}))
+    here.apply(job("bad", template=template(comand=["train"])), job("good"))
     here.wait_condition("bad", "Valid", status="False")
     here.wait_condition("good", "Running")
 
