@@ -136,7 +136,7 @@ def _slot(slot: Slot) -> GroupSlot:
 
 def _replaced(before: ObservedGroup, spec: HarmonyGroupSpec) -> list[Step]:
     """Return the change of a group's spec, if it is one: figures in a sentence alone are none."""
-    if _without_figures(spec) == _without_figures(before.spec):
+    if spec == before.spec or _without_figures(spec) == _without_figures(before.spec):
         return []
     newer = spec.model_copy(update={"generation": before.spec.generation + 1})
     return [ReplaceSpec(key=before.key, spec=newer.to_dict())]

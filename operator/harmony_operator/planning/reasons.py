@@ -31,13 +31,17 @@ def why_to_plan(snapshot: Snapshot, memory: PlanningMemory, now_seconds: float) 
 
 
 def _what_changed(before: Snapshot, now: Snapshot) -> str | None:
-    wishes = _wishes(before)
-    for name, job in _wishes(now).items():
-        if job != wishes.get(name):
-            return f"{name} asks for something else"
+    wishes = {job.name: job for job in before.jobs}
+    for job in now.jobs:
+        if job != wishes[job.name] and _wish(job) != _wish(wishes[job.name]):
+            return f"{job.name} asks for something else"
     if before.room != now.room or _offered(before) != _offered(now):
         return "slots came, went, or were opened or closed"
     return None
+
+
+def _wish(job: Job) -> Job:
+    return replace(job, profile=None, current_group=None)
 
 
 def _measured(snapshot: Snapshot) -> Mapping[str, JobProfile]:
@@ -46,10 +50,6 @@ def _measured(snapshot: Snapshot) -> Mapping[str, JobProfile]:
         for job in snapshot.jobs
         if job.profile is not None and job.profile.iterations
     }
-
-
-def _wishes(snapshot: Snapshot) -> Mapping[str, Job]:
-    return {job.name: replace(job, profile=None, current_group=None) for job in snapshot.jobs}
 
 
 def _offered(snapshot: Snapshot) -> frozenset[tuple[str, str | None]]:
