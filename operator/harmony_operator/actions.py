@@ -62,7 +62,15 @@ class ReplaceSpec:
     spec: Manifest
 
 
-Step = Create | Try | Delete | Annotate | ReplaceSpec
+@dataclass(frozen=True, kw_only=True)
+class ReplaceGroupStatus:
+    """Replace the status of a HarmonyGroup."""
+
+    key: ObjectKey
+    status: Manifest
+
+
+Step = Create | Try | Delete | Annotate | ReplaceSpec | ReplaceGroupStatus
 
 
 @dataclass(frozen=True, kw_only=True)

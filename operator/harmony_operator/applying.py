@@ -9,6 +9,7 @@ owner; else the name belongs to somebody else, which is a problem to report.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from harmony_api.job_status import HarmonyJobStatus
@@ -19,6 +20,7 @@ from harmony_operator.actions import (
     Delete,
     Kind,
     Manifest,
+    ReplaceGroupStatus,
     ReplaceSpec,
     Step,
     Try,
@@ -83,6 +85,10 @@ class Applier:
             case ReplaceSpec():
                 operations = [{"op": "replace", "path": "/spec", "value": step.spec}]
                 await self._update("HarmonyGroup", step.key, self._client.patch, operations)
+            case ReplaceGroupStatus():
+                operations = [{"op": "add", "path": "/status", "value": step.status}]
+                patch_status = partial(self._client.patch, subresource="status")
+                await self._update("HarmonyGroup", step.key, patch_status, operations)
 
     async def _create(self, manifest: Manifest) -> None:
         kind: Kind = manifest["kind"]
@@ -168,4 +174,6 @@ def _words(step: Step) -> str:
             verb, kind, key = "annotate", step.kind, step.key
         case ReplaceSpec():
             verb, kind, key = "replace the plan of", "HarmonyGroup", step.key
+        case ReplaceGroupStatus():
+            verb, kind, key = "replace the status of", "HarmonyGroup", step.key
     return f"{verb} {kind} {key.namespace}/{key.name}"

@@ -23,10 +23,10 @@ def counts(state: ClusterState) -> dict[str, Count]:
     return found
 
 
-def learn(state: ClusterState, memory: PlanningMemory) -> str | None:
+def learn(state: ClusterState, memory: PlanningMemory, now: Mapping[str, Count]) -> str | None:
     """Correct the groups that can be measured; say which pairs are to be kept apart by now."""
     news = []
-    for pair in memory.speeds.learn(counts(state)):
+    for pair in memory.speeds.learn(now):
         keys = sorted(map(key_of, pair))
         if not all(key in state.jobs for key in keys):
             continue

@@ -7,11 +7,12 @@ may rest on, and after every round of asking the sidecars.
 
 from dataclasses import dataclass
 
-from harmony_operator.actions import Step
+from harmony_operator.actions import Delete, ReplaceSpec, Step
 from harmony_operator.gpu_binding import GpuBinding
 from harmony_operator.observed import ClusterState, ObjectKey
 from harmony_operator.plan_memory import PlanMemory
 from harmony_operator.planning import measured
+from harmony_operator.planning.group_status import status_changes
 from harmony_operator.planning.groups import group_changes, key_of, named
 from harmony_operator.planning.memory import PlanningMemory
 from harmony_operator.planning.reasons import why_to_plan
@@ -26,7 +27,8 @@ class PlanningPass:
     """What one pass wants done."""
 
     steps: tuple[Step, ...]
-    """Changes of HarmonyGroups, in their order; a failed one does not stop those of others."""
+    """Changes of HarmonyGroups, then of their status, in their order; one that fails stops none
+    of the others."""
     remarks: PlanMemory
     """Why jobs wait, for the views of the jobs."""
     changed: frozenset[ObjectKey]
@@ -41,7 +43,8 @@ def planning_pass(
     """Look at the cluster once; `memory` is kept for the next pass, and only passes change it."""
     if memory.planned_seconds == float("-inf"):
         measured.resume(state, memory)
-    apart = measured.learn(state, memory)
+    counts = measured.counts(state)
+    apart = measured.learn(state, memory, counts)
     snapshot = planning_snapshot(state, settings, binding, memory)
     why = apart or why_to_plan(snapshot, memory, state.now_seconds)
     if why is not None:
@@ -51,11 +54,13 @@ def planning_pass(
             decision, state, settings, crosses_namespaces=binding.crosses_namespaces
         )
         memory.planned_seconds = state.now_seconds
-        memory.speeds.begin(memory.plan, measured.counts(state))
+        memory.speeds.begin(memory.plan, counts)
         memory.preempted_by = _preempted_by(memory.plan, memory)
     before, memory.remarks = memory.remarks, _remarks(memory, state)
+    changes = group_changes(memory.plan, memory.snapshot, state, settings)
+    changing = {step.key for step in changes if isinstance(step, ReplaceSpec | Delete)}
     return PlanningPass(
-        steps=group_changes(memory.plan, memory.snapshot, state, settings),
+        steps=(*changes, *status_changes(state, memory, counts, changing)),
         remarks=memory.remarks,
         changed=_differing(before, memory.remarks),
         why=why,

@@ -8,7 +8,7 @@ from harmony_api.conditions import Condition
 from harmony_api.harmony_group import HarmonyGroupSpec, HarmonyGroupStatus
 from harmony_api.job_status import HarmonyJobStatus
 from harmony_api.profile import JobProfile
-from harmony_operator.actions import Create, Delete, ReplaceSpec, Step
+from harmony_operator.actions import Create, Delete, ReplaceGroupStatus, ReplaceSpec, Step
 from harmony_operator.gpu_binding.dra import ClaimBinding
 from harmony_operator.gpu_binding.none import NoBinding
 from harmony_operator.gpu_binding.reservation import ReservationBinding
@@ -216,6 +216,13 @@ class Cluster:
         self.carry_out(result.steps)
         return result
 
+    def settle(self) -> None:
+        """Pass until there is nothing to do."""
+        for _ in range(5):
+            if not self.plan().steps:
+                return
+        raise AssertionError("planning does not come to rest")
+
     def carry_out(self, steps: Iterable[Step]) -> None:
         for step in steps:
             match step:
@@ -236,6 +243,9 @@ class Cluster:
                     spec = HarmonyGroupSpec.model_validate(step.spec)
                     assert spec.generation == before.spec.generation + 1
                     self.groups[step.key] = replace(before, spec=spec)
+                case ReplaceGroupStatus():
+                    status = HarmonyGroupStatus.model_validate(step.status)
+                    self.groups[step.key] = replace(self.groups[step.key], status=status)
                 case Delete():
                     assert self.groups.pop(step.key).uid == step.uid
                 case _:

@@ -28,7 +28,7 @@ def test_a_pass_that_changes_nothing_takes_no_step_and_gives_no_reason() -> None
     cluster.add_nodes("a")
     cluster.add_job("mlr", GOOD)
     cluster.add_job("mlp", GOOD)
-    cluster.plan()
+    cluster.settle()
     again = cluster.plan()
     assert (again.steps, again.why, again.changed) == ((), None, frozenset())
 
@@ -38,7 +38,7 @@ def test_an_operator_that_starts_anew_moves_nobody() -> None:
     cluster.add_nodes("a", "b")
     for name in ("one", "two", "three"):
         cluster.add_job(name, GOOD)
-    cluster.plan()
+    cluster.settle()
     restarted = replace(cluster, memory=type(cluster.memory)())
     assert restarted.plan().steps == ()
 
@@ -226,7 +226,7 @@ def test_a_cordoned_node_keeps_its_jobs_and_gets_no_others() -> None:
     cluster = Cluster()
     cluster.add_nodes("a")
     staying = cluster.add_job("mlr", GOOD)
-    cluster.plan()
+    cluster.settle()
     cluster.run_pods()
     cluster.set_node("a", schedulable=False)
     waiting = cluster.add_job("mlp", GOOD)
@@ -347,3 +347,39 @@ def test_separated_pairs_survive_the_operator_in_the_status() -> None:
     cluster.set_status(second, separated_from=(cluster.jobs[first].uid,))
     cluster.plan()
     assert cluster.members == [{"mlr"}]
+
+
+def test_a_groups_status_says_what_was_expected_and_what_came() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    pair = [cluster.add_job(name, GOOD) for name in ("mlr", "mlp")]
+    cluster.settle()
+    cluster.run_pods()
+    (key,) = cluster.groups
+    status = cluster.groups[key].status
+    assert status.predicted_cycle_microseconds == 200_000
+    assert status.measured_cycle_microseconds is None
+    assert status.columns is not None
+    assert status.columns.members == "team/mlp, team/mlr"
+    assert (status.columns.slots, status.columns.predicted) == ("1 x CPU", "200ms")
+    for at, iterations in ((0, 0), (24, 100), (24.1, 200)):
+        cluster.now += at
+        cluster.observe(iterations, *pair)
+        result = cluster.plan()
+    assert cluster.groups[key].status.measured_cycle_microseconds == 240_000
+    assert cluster.groups[key].status.correction_percent == 120
+    assert result.steps == ()
+
+
+def test_what_was_measured_of_a_group_survives_the_operator() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    for name in ("mlr", "mlp"):
+        cluster.add_job(name, GOOD)
+    cluster.settle()
+    ((key, group),) = cluster.groups.items()
+    status = group.status.model_copy(update={"correction_percent": 140})
+    cluster.groups[key] = replace(group, status=status)
+    cluster.memory = type(cluster.memory)()
+    cluster.plan()
+    assert list(cluster.memory.speeds.corrections.values()) == [1.4]
