@@ -106,7 +106,12 @@ class _Planning:
         return self._board.draft(current.name, slots, jobs, current.correction, running=True)
 
     def _mended(self, slots: Sequence[Slot | None], jobs: Sequence[Job]) -> list[Slot] | None:
-        """Replace the slots that are gone by free ones, so that the other workers can stay."""
+        """Replace the slots that are gone by free ones, so that the other workers can stay.
+
+        CPU slots only: devices are bound to a group's slot for good.
+        """
+        if any(slot.gpus for slot in slots if slot is not None):
+            return None
         widest = max(jobs, key=lambda job: job.workers)
         kept = {slot.name for slot in slots if slot is not None}
         free = (slot for slot in self._board.free_for(widest) if slot.name not in kept)

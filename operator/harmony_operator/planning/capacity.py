@@ -110,12 +110,14 @@ def _reservable(node: ObservedNode, count: int, closed: str | None) -> Pool:
 
 
 def _why_closed(node: ObservedNode, *, tolerated: frozenset[str]) -> str | None:
-    """Return why no new pod may come that tolerates these taints.
+    """Say why no new pod may come that tolerates these taints.
 
     Nodes with devices are often kept for pods that use some, by a taint of the resource's name.
     """
     if not node.ready:
         return f"node {node.name} is not ready"
-    if not node.schedulable or node.taints - tolerated:
-        return f"node {node.name} takes no new pods (it is cordoned or tainted)"
+    if not node.schedulable:
+        return f"node {node.name} is cordoned"
+    if taints := node.taints - tolerated:
+        return f"node {node.name} has the taint {min(taints)}"
     return None

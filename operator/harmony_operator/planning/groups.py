@@ -101,10 +101,15 @@ def _spec(
     state: ClusterState,
     settings: OperatorSettings,
 ) -> HarmonyGroupSpec:
-    """Return the group's spec; `leftover` slots stay in it until their last worker has left."""
-    had = {slot.name: slot for slot in before.slots} if before else {}
-    its_slots = tuple(had.get(name) or _slot(slots[name]) for name in group.slots)
-    indices = {name: index for index, name in enumerate(group.slots)}
+    """Return the group's spec; `leftover` slots stay in it until their last worker has left.
+
+    A slot keeps its index, by which what binds its devices is named.
+    """
+    kept = {*group.slots, *(slot.name for slot in leftover)}
+    its_slots = [slot for slot in before.slots if slot.name in kept] if before else []
+    had = {slot.name for slot in its_slots}
+    its_slots += [_slot(slots[name]) for name in group.slots if name not in had]
+    indices = {slot.name: index for index, slot in enumerate(its_slots)}
     members = []
     for member in group.members:
         key = key_of(member.job)
@@ -125,7 +130,7 @@ def _spec(
     return HarmonyGroupSpec(
         generation=before.generation if before else 1,
         network=settings.network,
-        slots=its_slots + leftover,
+        slots=tuple(its_slots),
         members=tuple(members),
     )
 

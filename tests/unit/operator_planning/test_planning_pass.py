@@ -232,9 +232,51 @@ def test_a_cordoned_node_keeps_its_jobs_and_gets_no_others() -> None:
     waiting = cluster.add_job("mlp", GOOD)
     assert cluster.plan().steps == ()
     assert cluster.places(staying) == ["a/cpu-0"]
-    assert cluster.waits(waiting) == (
-        "waits until a slot is free: node a takes no new pods (it is cordoned or tainted)"
+    assert cluster.waits(waiting) == ("waits until a slot is free: node a is cordoned")
+
+
+def test_a_taint_that_workers_with_gpus_tolerate_keeps_only_the_others_away() -> None:
+    cluster = Cluster(binding="claim")
+    cluster.add_nodes("a", gpus=1)
+    cluster.set_node("a", taints=frozenset({"nvidia.com/gpu"}))
+    with_gpu, without = cluster.add_job("mlr", gpus=1), cluster.add_job("mlp")
+    cluster.plan()
+    assert cluster.places(with_gpu) == ["a/gpu-0"]
+    assert cluster.waits(without) == (
+        "waits until a slot is free: node a has the taint nvidia.com/gpu"
     )
+
+
+def test_a_group_with_devices_whose_node_is_lost_begins_anew() -> None:
+    cluster = Cluster(binding="claim")
+    cluster.add_nodes("a", "b", "c", gpus=1)
+    job = cluster.add_job("mlr", gpus=1, workers=2)
+    cluster.plan()
+    cluster.run_pods()
+    (name,) = cluster.groups
+    del cluster.nodes["a"]
+    cluster.settle()
+    assert cluster.places(job) == ["b/gpu-0", "c/gpu-0"]
+    assert not cluster.groups[name].spec.members
+    assert len(cluster.groups) == 2
+
+
+def test_a_slot_stays_in_its_group_until_its_last_worker_has_left() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a", "b")
+    wide = cluster.add_job("wide", GOOD, workers=2)
+    cluster.add_job("narrow", GOOD)
+    cluster.plan()
+    cluster.run_pods()
+    ((key, group),) = cluster.groups.items()
+    assert [slot.name for slot in group.spec.slots] == ["a/cpu-0", "b/cpu-0"]
+    cluster.suspend(wide)
+    cluster.settle()
+    assert cluster.members == [{"narrow"}]
+    assert [slot.name for slot in cluster.groups[key].spec.slots] == ["a/cpu-0", "b/cpu-0"]
+    cluster.remove_pods(wide)
+    cluster.settle()
+    assert [slot.name for slot in cluster.groups[key].spec.slots] == ["a/cpu-0"]
 
 
 def test_a_silent_node_keeps_its_jobs_until_their_pods_are_given_up() -> None:
