@@ -1,13 +1,15 @@
 """What an iteration of a job costs, as written in its status: one profile per kind of device.
 
-A profile is written when a part of it has moved by more than a tenth, so that measuring does
-not mean writing; plans are made from what is written, and so do not change either.
+A profile is written once it rests on enough iterations, and when a part of it has moved by more
+than a tenth, so that measuring does not mean writing; plans are made from what is written, and
+so do not change either. A sidecar does not know its device: the kind is that of the slot.
 """
 
 from typing import Final
 
 from harmony_api.profile import JobProfile
 from harmony_operator.policies.standing import Standing
+from harmony_planner.triggers import usable
 
 MOVED_BY: Final = 0.1
 NEGLIGIBLE: Final = 0.01
@@ -21,15 +23,15 @@ def profiles_of(standing: Standing) -> tuple[JobProfile, ...]:
     written = {profile.device_kind: profile for profile in view.job.status.profiles}
     uids = {pod.uid for pod in standing.workers}
     measured = [
-        live.profile for live in view.live.values() if live.profile and live.pod_uid in uids
+        profile
+        for live in view.live.values()
+        if live.pod_uid in uids and (profile := usable(live.profile)) is not None
     ]
-    for kind in sorted({profile.device_kind for profile in measured}):
-        newest = max(
-            (profile for profile in measured if profile.device_kind == kind),
-            key=lambda profile: (profile.iterations, profile.iteration_seconds),
-        )
-        if newest.iterations and has_moved(written.get(kind), newest):
-            written[kind] = newest
+    if view.group is not None and view.member is not None and measured:
+        kind = view.group.spec.slots[view.member.slot_indices[0]].device_kind
+        newest = max(measured, key=lambda one: (one.iterations, one.iteration_seconds))
+        if has_moved(written.get(kind), newest):
+            written[kind] = newest.model_copy(update={"device_kind": kind})
     return tuple(written[kind] for kind in sorted(written))[:MOST_KINDS]
 
 

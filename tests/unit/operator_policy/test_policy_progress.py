@@ -1,5 +1,7 @@
 """Progress and profiles: written seldom, and only when they say something new."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 from policy_cluster import Cluster, job_manifest
@@ -77,12 +79,24 @@ def test_a_profile_is_written_when_it_is_measured_and_when_it_moves() -> None:
 
 def test_profiles_of_several_kinds_of_device_are_kept() -> None:
     cluster = Cluster(job_manifest()).run()
-    gpu = profile().model_copy(update={"device_kind": "H200"})
     cluster.observe(0, iteration=1, profile=profile())
     cluster.settle()
-    cluster.observe(0, iteration=1, profile=gpu)
+    assert cluster.group is not None
+    (slot,) = cluster.group.spec.slots
+    faster = slot.model_copy(update={"device_kind": "H200"})
+    spec = cluster.group.spec.model_copy(update={"slots": (faster,)})
+    cluster.group = replace(cluster.group, spec=spec)
     cluster.settle()
+    gpu = profile().model_copy(update={"device_kind": "H200"})
     assert cluster.status.profiles == (gpu, profile())
+
+
+def test_a_profile_that_rests_on_too_few_iterations_is_not_written() -> None:
+    cluster = Cluster(job_manifest()).run()
+    few = profile().model_copy(update={"iterations": 3})
+    cluster.observe(0, iteration=3, profile=few)
+    cluster.settle()
+    assert cluster.status.profiles == ()
 
 
 def test_a_tiny_phase_that_doubles_is_no_news() -> None:
