@@ -4,11 +4,11 @@ Whatever happened, when the cluster behaves again the job comes to its end.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from policy_cluster import KEY, Cluster, foreign_servers, job_manifest
 
 from harmony_operator.actions import Create, Step
@@ -18,122 +18,78 @@ from harmony_operator.policies.pod_outcome import is_live
 WORKERS, SERVERS = 2, 2
 NODES = ("node-a", "node-b", "node-c")
 FINISHED = ("Succeeded", "Failed")
+ENDINGS = ("WorkersSucceeded", "ChiefSucceeded", "BackoffLimitExceeded")
 
 
-class JobLife(RuleBasedStateMachine):
-    @initialize(
-        foreign=st.booleans(),
-        checkpoint=st.booleans(),
-        chief=st.booleans(),
-        limit=st.integers(0, 3),
-        suspended=st.booleans(),
-    )
-    def begin(
-        self, foreign: bool, checkpoint: bool, chief: bool, limit: int, suspended: bool
-    ) -> None:
-        spec: dict[str, Any] = {"failurePolicy": {"backoffLimit": limit}, "suspend": suspended}
+class JobLife:
+    """A job, what can happen to it, and what was true of it so far."""
+
+    def __init__(self, *, foreign: bool, checkpoint: bool, chief: bool, limit: int) -> None:
+        spec: dict[str, Any] = {"failurePolicy": {"backoffLimit": limit}}
         if foreign:
             spec["parameterServers"] = foreign_servers(SERVERS)
         if checkpoint:
             spec["checkpoint"] = {"volumeClaimName": "ckpt"}
         if chief:
             spec["completion"] = {"success": "ChiefWorker"}
-        self.cluster = Cluster(
-            job_manifest(workers=WORKERS, servers=SERVERS, **spec),
-            nodes=dict.fromkeys(NODES, True),
-        )
+        manifest = job_manifest(workers=WORKERS, servers=SERVERS, **spec)
+        self.cluster = Cluster(manifest, nodes=dict.fromkeys(NODES, True))
+        self.limit = limit
         self.ending: tuple[Any, ...] | None = None
+        self.made_before_end = 0
         self.restarts = 0
-        self.counted: list[str] = []
-        self.made_before_end: int | None = None
+        self.counted: list[str | None] = []
 
-    # the operator
+    # what happens
 
-    @rule(killed_after=st.one_of(st.none(), st.integers(0, 6)))
     def look(self, killed_after: int | None) -> None:
         self.cluster.look(killed_after=killed_after)
 
-    @rule()
-    def settle(self) -> None:
+    def settle(self, seconds: float) -> None:
+        self.cluster.now += seconds
         self.cluster.settle()
         if self.cluster.status.state in ("Suspended", "Preempted", "Waiting"):
-            pods = map(self.cluster.pod, self.cluster.pods)
-            assert not any(pod.role == "worker" and is_live(pod) for pod in pods)
+            assert not any(pod.role == "worker" and is_live(pod) for pod in self._pods())
 
-    @rule(seconds=st.sampled_from([1, 20, 100, 400]))
-    def time_passes(self, seconds: float) -> None:
-        self.cluster.now += seconds
-
-    # the planner
-
-    @rule(nodes=st.permutations(NODES), name=st.sampled_from(["g-1", "g-2"]))
     def place(self, nodes: list[str], name: str) -> None:
         self.cluster.place(*nodes[:WORKERS], name=name)
 
-    @rule(preempted=st.booleans())
     def unplace(self, preempted: bool) -> None:
         self.cluster.unplace(preempted_by={KEY: "team/urgent"} if preempted else {})
 
-    # the user
-
-    @rule(suspend=st.booleans())
-    def edit(self, suspend: bool) -> None:
+    def suspend(self, suspend: bool) -> None:
         self.cluster.edit(suspend=suspend)
 
-    @rule(data=st.data())
-    def delete_pod(self, data: st.DataObject) -> None:
-        self._some(data, self.cluster.delete)
-
-    # nodes
-
-    @rule()
-    def start(self) -> None:
+    def kubelets_work(self, obedient: bool, reap: bool) -> None:
+        if obedient:
+            self.cluster.stop_obediently()
+        if reap:
+            self.cluster.reap()
         self.cluster.start()
 
-    @rule()
-    def reap(self) -> None:
-        self.cluster.reap()
-
-    @rule()
-    def stop_obediently(self) -> None:
-        self.cluster.stop_obediently()
-
-    @rule(data=st.data(), code=st.sampled_from([0, 1, 75, 137]))
-    def exit(self, data: st.DataObject, code: int) -> None:
-        def act(name: str) -> None:
+    def end(self, names: list[int], code: int) -> None:
+        for name in self._chosen(names):
             pod = self.cluster.pod(name)
             if pod.started_seconds is not None and not pod.finished:
                 self.cluster.exit(name, code)
 
-        self._some(data, act)
-
-    @rule(data=st.data())
-    def evict(self, data: st.DataObject) -> None:
-        def act(name: str) -> None:
-            self.cluster.set_condition(name, "DisruptionTarget", "True")
+    def delete(self, names: list[int], evict: bool) -> None:
+        for name in self._chosen(names):
+            if evict:
+                self.cluster.set_condition(name, "DisruptionTarget", "True")
             self.cluster.delete(name)
 
-        self._some(data, act)
-
-    @rule(data=st.data())
-    def refuse_pod(self, data: st.DataObject) -> None:
-        def act(name: str) -> None:
+    def refuse_pods(self, names: list[int]) -> None:
+        for name in self._chosen(names):
             if self.cluster.pod(name).started_seconds is None:
                 self.cluster.fail_without_container(name, "OutOfcpu")
 
-        self._some(data, act)
+    def node(self, name: str, ready: bool) -> None:
+        self.cluster.nodes[name] = ready
+        for pod in self._pods():
+            if pod.node == name and not ready:
+                self.cluster.set_condition(pod.key.name, "Ready", "False")
 
-    @rule(node=st.sampled_from(NODES), ready=st.booleans())
-    def node(self, node: str, ready: bool) -> None:
-        self.cluster.nodes[node] = ready
-        if not ready:
-            for name in list(self.cluster.pods):
-                if self.cluster.pod(name).node == node:
-                    self.cluster.set_condition(name, "Ready", "False")
-
-    # the API server
-
-    @rule(refusing=st.booleans())
     def quota(self, refusing: bool) -> None:
         problem = ApiProblem(
             status=403, reason="Forbidden", message="exceeded quota: x", what="create Pod a/b"
@@ -146,47 +102,27 @@ class JobLife(RuleBasedStateMachine):
 
     # what always holds
 
-    @invariant()
-    def an_end_is_an_end(self) -> None:
-        status = self.cluster.status
+    def check(self) -> None:
+        status, reasons = self.cluster.status, self.cluster.event_reasons
         if self.ending is not None:
             assert (status.state, status.completion_time) == self.ending
             assert len(self.cluster.created) == self.made_before_end
         elif status.state in FINISHED:
             self.ending = (status.state, status.completion_time)
             self.made_before_end = len(self.cluster.created)
-
-    @invariant()
-    def no_two_pods_do_the_same_work(self) -> None:
-        alive = Counter(
-            (pod.role, pod.index)
-            for pod in map(self.cluster.pod, self.cluster.pods)
-            if is_live(pod)
-        )
-        assert all(count == 1 for count in alive.values()), alive
-
-    @invariant()
-    def failures_are_counted_once(self) -> None:
-        status = self.cluster.status
-        assert status.restarts >= self.restarts
-        uid = status.last_counted_pod_uid
+        live = Counter((pod.role, pod.index) for pod in self._pods() if is_live(pod))
+        assert all(count == 1 for count in live.values()), live
+        assert self.restarts <= status.restarts <= self.limit
         if status.restarts > self.restarts:
-            assert uid is not None
-            self.counted.append(uid)
+            self.counted.append(status.last_counted_pod_uid)
         self.restarts = status.restarts
-        assert len(set(self.counted)) == len(self.counted)
-        assert self.restarts <= self.cluster.job.job.spec.failure_policy.backoff_limit  # type: ignore[union-attr]
-
-    @invariant()
-    def events_follow_what_the_status_says(self) -> None:
-        reasons = self.cluster.event_reasons
-        for reason in ("WorkersSucceeded", "ChiefSucceeded", "BackoffLimitExceeded"):
+        assert len(set(self.counted)) == len(self.counted) == self.restarts
+        for reason in ENDINGS:
             assert reasons.count(reason) <= 1
-            assert reason not in reasons or self.cluster.status.state in FINISHED
+            assert reason not in reasons or status.state in FINISHED
 
-    def teardown(self) -> None:
-        if not hasattr(self, "cluster"):
-            return
+    def come_to_an_end(self) -> None:
+        """Let the cluster behave, and see the job through."""
         cluster = self.cluster
         cluster.refuse = lambda step: None
         cluster.nodes = dict.fromkeys(NODES, True)
@@ -194,30 +130,65 @@ class JobLife(RuleBasedStateMachine):
         cluster.place("node-a", "node-b")
         for _ in range(60):
             cluster.settle()
-            self.no_two_pods_do_the_same_work()
-            if cluster.status.state in FINISHED:
-                break
+            self.check()
+            if cluster.status.state == "Running":
+                for pod in self._pods():
+                    if pod.role == "worker" and not pod.finished:
+                        cluster.exit(pod.key.name)
             cluster.reap()
             cluster.stop_obediently()
             cluster.start()
-            cluster.settle()
-            if cluster.status.state == "Running":
-                for name in list(cluster.pods):
-                    pod = cluster.pod(name)
-                    if pod.role == "worker" and not pod.finished:
-                        cluster.exit(name)
             cluster.now += 60
         assert cluster.status.state in FINISHED
-        cluster.settle()
-        cluster.reap()
-        assert all(cluster.pod(name).finished for name in cluster.pods)
+        assert all(pod.finished for pod in self._pods())
         if cluster.status.state == "Succeeded":
-            assert all(cluster.pod(name).role == "worker" for name in cluster.pods)
+            assert all(pod.role == "worker" for pod in self._pods())
 
-    def _some(self, data: st.DataObject, act: Any) -> None:
-        if self.cluster.pods:
-            act(data.draw(st.sampled_from(sorted(self.cluster.pods))))
+    def _pods(self) -> list[Any]:
+        return [self.cluster.pod(name) for name in sorted(self.cluster.pods)]
+
+    def _chosen(self, numbers: list[int]) -> list[str]:
+        names = sorted(self.cluster.pods)
+        return sorted({names[number % len(names)] for number in numbers}) if names else []
 
 
-TestJobLife = JobLife.TestCase
-TestJobLife.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+def event(act: Callable[..., None], **arguments: st.SearchStrategy[Any]) -> Any:
+    return st.tuples(st.just(act), st.fixed_dictionaries(arguments))
+
+
+SOME = st.lists(st.integers(0, 3), min_size=1, max_size=3)
+OPERATOR = event(JobLife.look, killed_after=st.sampled_from([None, None, 0, 1, 2, 3, 4]))
+KUBELETS = event(JobLife.kubelets_work, obedient=st.booleans(), reap=st.booleans())
+TIME = event(JobLife.settle, seconds=st.sampled_from([0, 1, 20, 100, 400]))
+OTHERS = [
+    event(JobLife.place, nodes=st.permutations(NODES), name=st.sampled_from(["g-1", "g-2"])),
+    event(JobLife.unplace, preempted=st.booleans()),
+    event(JobLife.suspend, suspend=st.booleans()),
+    event(JobLife.end, names=SOME, code=st.sampled_from([0, 1, 1, 75, 137])),
+    event(JobLife.delete, names=SOME, evict=st.booleans()),
+    event(JobLife.refuse_pods, names=SOME),
+    event(JobLife.node, name=st.sampled_from(NODES), ready=st.booleans()),
+    event(JobLife.quota, refusing=st.booleans()),
+]
+EVENTS = st.one_of(OPERATOR, OPERATOR, OPERATOR, KUBELETS, KUBELETS, TIME, TIME, *OTHERS)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    job=st.fixed_dictionaries(
+        {name: st.booleans() for name in ("foreign", "checkpoint", "chief")}
+        | {"limit": st.integers(0, 5)}
+    ),
+    running=st.sampled_from([True, True, False]),
+    events=st.lists(EVENTS, min_size=20, max_size=40),
+)
+def test_whatever_happens_the_rules_hold_and_the_job_comes_to_its_end(
+    job: dict[str, Any], running: bool, events: list[Any]
+) -> None:
+    life = JobLife(**job)
+    if running:
+        life.cluster.run()
+    for act, arguments in events:
+        act(life, **arguments)
+        life.check()
+    life.come_to_an_end()
