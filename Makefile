@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 
 .PHONY: help
 help: ## Show the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: install
 install: $(STAMP) ## Make .venv and install Harmony with everything pinned
@@ -48,6 +48,14 @@ bench: install ## Every benchmark, in full (root for the shaped link)
 	@failed=; for name in parameter_server handoff colocation; do \
 	    $(BIN)/python benchmarks/$$name.py || failed="$$failed $$name"; \
 	done; [ -z "$$failed" ] || { echo "could not run:$$failed"; exit 1; }
+
+.PHONY: cluster-up
+cluster-up: install ## A cluster of two nodes with Harmony on it (root)
+	@PYTHONPATH=tests $(BIN)/python -m cluster up
+
+.PHONY: cluster-down
+cluster-down: install ## Stop that cluster
+	@PYTHONPATH=tests $(BIN)/python -m cluster down
 
 .PHONY: clean
 clean: ## Remove what was built; runs are kept

@@ -1,12 +1,23 @@
 """The API server of the tests is a real one, and it can go away and come back."""
 
+import contextlib
+import os
 import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from cluster.api_server import ApiServer
 from cluster.waiting import until
+
+OWNER = """
+from cluster.local_api_server import local_api_server
+with local_api_server() as server:
+    print(server.kubeconfig.parent, flush=True)
+    input()
+"""
 
 Kubectl = Callable[..., str]
 
@@ -62,3 +73,29 @@ def test_a_stopped_api_server_starts_again(api_server: ApiServer) -> None:
     assert not api_server.ready()
     api_server.start()
     assert api_server.ready()
+
+
+def running_with(text: str) -> list[str]:
+    """The command lines, of all processes, in which `text` occurs."""
+    commands = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            commands.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [command for command in commands if text in command]
+
+
+def test_a_killed_owner_leaves_nothing() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    folder = owner.stdout.readline().strip()
+    assert running_with(folder)
+    owner.kill()
+    owner.communicate()
+    until(lambda: not running_with(folder), seconds=30, what="its processes end")
+    assert not Path(folder).exists()

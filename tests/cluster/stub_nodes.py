@@ -9,6 +9,7 @@ import asyncio
 import json
 import ssl
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -43,6 +44,8 @@ class StubNodes:
         self.allocatable = {"cpu": "8", "memory": "32Gi", "pods": "500", **(allocatable or {})}
         self.starts: dict[Key, int] = defaultdict(int)
         """How many pods of each name were started."""
+        self.first_seen_seconds: dict[Key, float] = {}
+        """When the watch first brought a pod, by the monotonic clock."""
         self.holds: Callable[[Raw], bool] = lambda _: False
         """Pods for which it holds are neither bound nor run."""
         self.refusals: Callable[[Raw], Raw | None] = lambda _: None
@@ -200,6 +203,7 @@ class StubNodes:
             self._pods.pop(_key(pod), None)
             return
         self._pods[_key(pod)] = pod
+        self.first_seen_seconds.setdefault(_key(pod), time.monotonic())
         self._start_task(pod)
 
     def _start_task(self, pod: Raw) -> None:
