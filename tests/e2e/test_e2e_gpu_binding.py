@@ -1,16 +1,14 @@
 """What is built for a group's slots, on real kubelets: one device for all members' workers."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
+from e2e_jobs import SYSTEM
 
-from cluster import binaries, images
+from cluster import images
 from cluster.provider import Cluster
 from cluster.waiting import until
 from harmony_api import labels
@@ -33,7 +31,6 @@ Kubectl = Callable[..., str]
 Raw = Mapping[str, Any]
 
 SECONDS = 120
-CHART = Path(__file__).parents[2] / "charts" / "harmony"
 GPU = "nvidia.com/gpu"
 E2E_SETTINGS = replace(
     SETTINGS,
@@ -130,25 +127,30 @@ class Namespace:
 
 
 @pytest.fixture(scope="module")
-def node_stores(cluster: Cluster, kubectl: Kubectl, crds: list[Path]) -> Iterator[None]:
-    """The resource definitions, and the chart's node store on every node."""
-    for definition in crds:
-        kubectl("apply", "--server-side", "--filename", str(definition))
-    namespace = f"node-stores-{uuid4().hex[:8]}"
-    command = (binaries.path("helm"), "template", "harmony", CHART, "--namespace", namespace)
-    only = ("--kube-version", "v1.35.0", "--show-only", "templates/node-store.yaml")
-    chart = subprocess.run([*command, *only], check=True, capture_output=True, text=True).stdout
-    kubectl("create", "namespace", namespace)
-    kubectl("apply", "--filename=-", input=chart)
-    place = ("--namespace", namespace)
-    kubectl(*place, "rollout", "status", "daemonset/harmony-node-store", f"--timeout={SECONDS}s")
+def without_operator(harmony: None, kubectl: Kubectl) -> Iterator[None]:
+    """Harmony's definitions and node stores; its operator rests, since the tests do its part."""
+    scale = ("--namespace", SYSTEM, "scale", "deployment/harmony-operator")
+    kubectl(*scale, "--replicas=0")
+    selector = "--selector=app.kubernetes.io/component=operator"
+    running = ("--namespace", SYSTEM, "get", "pods", selector, "--output=name")
+    until(lambda: not kubectl(*running), seconds=SECONDS, what="the operator is gone")
     yield
-    kubectl("delete", "namespace", namespace)
+    kubectl(*scale, "--replicas=1")
+    kubectl("--namespace", SYSTEM, "rollout", "status", "deployment/harmony-operator")
 
 
 @pytest.fixture
-def here(node_stores: None, kubectl: Kubectl, namespace: str) -> Namespace:
+def here(without_operator: None, kubectl: Kubectl, namespace: str) -> Namespace:
     return Namespace(kubectl, namespace)
+
+
+@pytest.fixture
+def counted_gpu(cluster: Cluster) -> Iterator[str]:
+    """A node that offers one GPU as a device plugin does."""
+    node = cluster.nodes[1]
+    cluster.set_extended_resource(node, GPU, 1)
+    yield node
+    cluster.set_extended_resource(node, GPU, 0)
 
 
 def gpu_job(name: str, here: Namespace, gpus: int = 1) -> ObservedJob:
@@ -224,10 +226,9 @@ def test_what_binds_a_group_goes_when_it_does(cluster: Cluster, here: Namespace)
 
 
 def test_a_reservation_pod_holds_the_device_that_members_are_given(
-    cluster: Cluster, here: Namespace
+    counted_gpu: str, here: Namespace
 ) -> None:
-    node = cluster.nodes[1]
-    cluster.set_extended_resource(node, GPU, 1)
+    node = counted_gpu
     one, other = gpu_job("one", here), gpu_job("other", here)
     binding = ReservationBinding(E2E_SETTINGS)
     seen = here.create_group(pair(here, node, one, other, name="g-held", gpus=1), binding)
@@ -253,7 +254,7 @@ def test_a_reservation_pod_holds_the_device_that_members_are_given(
         here.wait("the plan is read", lambda w=worker: here.sidecar(w).plan_generation == 3)
 
     late = here.create_group(
-        replace(pair(here, node, gpu_job("late", here), name="g-late", gpus=1)), binding
+        pair(here, node, gpu_job("late", here), name="g-late", gpus=1), binding
     )
     here.wait(
         "the scheduler says that the device is taken",
