@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from harmony_operator.gpu_binding import BindingName
-from harmony_operator.observed import ClusterState, ObservedDevice, ObservedNode
+from harmony_operator.gpu_binding.reservation import PATIENCE_SECONDS
+from harmony_operator.observed import ClusterState, ObjectKey, ObservedDevice, ObservedNode
 from harmony_operator.settings import OperatorSettings
 
 CPU: Final = "cpu"
 UNNAMED_DEVICE: Final = "gpu"
+REFUSED_SECONDS: Final = 300.0
+"""So long a node is not asked for GPUs again after it did not give them."""
 PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 """Of one GPU, in MiB; GPU feature discovery sets both."""
@@ -40,8 +43,42 @@ class Pool:
         return self.device_kind == CPU
 
 
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """A node whose device plugin did not give what it should have had."""
+
+    until_seconds: float
+    """It is not tried again before."""
+    why: str
+
+
+def refusals(
+    state: ClusterState, before: Mapping[str, Refusal]
+) -> tuple[Mapping[str, Refusal], frozenset[tuple[ObjectKey, str]]]:
+    """Return the nodes that are not tried now, and the slots, by group, that they refused."""
+    now = state.now_seconds
+    nodes = {node: refusal for node, refusal in before.items() if now < refusal.until_seconds}
+    slots = set()
+    for one in state.reservations.values():
+        if one.deleting or not one.problem or now - one.created_seconds < PATIENCE_SECONDS:
+            continue
+        group = state.groups.get(ObjectKey(one.key.namespace, one.group))
+        if group is None:
+            continue
+        for slot in group.spec.slots:
+            if slot.name == one.slot:
+                why = f"node {slot.node} did not give {slot.gpus} x GPU: {one.problem}"
+                until = one.created_seconds + PATIENCE_SECONDS + REFUSED_SECONDS
+                nodes[slot.node] = Refusal(until_seconds=until, why=why)
+                slots.add((group.key, slot.name))
+    return nodes, frozenset(slots)
+
+
 def pools(
-    state: ClusterState, settings: OperatorSettings, binding: BindingName
+    state: ClusterState,
+    settings: OperatorSettings,
+    binding: BindingName,
+    refused: Mapping[str, Refusal],
 ) -> tuple[Pool, ...]:
     """Return what the nodes offer, by the nodes' names."""
     devices = _devices_by_node(state, settings) if binding == "claim" else {}
@@ -53,6 +90,8 @@ def pools(
             count = settings.cpu_slots_per_node
             found.append(Pool(node=node.name, device_kind=CPU, count=count, closed=closed))
         closed = _why_closed(node, tolerated=frozenset({settings.gpu_resource}))
+        if node.name in refused:
+            closed = closed or refused[node.name].why
         if binding == "claim":
             found += _claimable(devices.get(node.name, ()), foreign, closed)
         elif binding == "reservation" and (count := node.allocatable.get(settings.gpu_resource, 0)):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from harmony_operator.observed import ObjectKey
 from harmony_operator.plan_memory import PlanMemory
+from harmony_operator.planning.capacity import Refusal
 from harmony_planner.group_speed import GroupSpeeds
 from harmony_planner.snapshot import Plan, Snapshot
 
@@ -27,6 +28,8 @@ class PlanningMemory:
     separated: Mapping[ObjectKey, frozenset[str]] = field(default_factory=dict)
     """Uids of the jobs with which each was measured to be slower than in turn, besides those in
     its status."""
+    refused: Mapping[str, Refusal] = field(default_factory=dict)
+    """Nodes that did not give the GPUs that they should have had."""
     remarks: PlanMemory = field(default_factory=PlanMemory)
     """What the last pass said of the jobs."""
     speeds: GroupSpeeds = field(default_factory=GroupSpeeds)

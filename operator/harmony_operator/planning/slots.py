@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
-from harmony_operator.observed import ClusterState, ObservedPod
+from harmony_operator.observed import ClusterState, ObjectKey, ObservedPod
 from harmony_operator.planning.capacity import Pool
 from harmony_planner.snapshot import Job, Slot
 
@@ -19,11 +19,13 @@ def held_slots(
     pools: Sequence[Pool],
     users: Mapping[str, tuple[ObservedPod, ...]],
     members: Mapping[str, frozenset[str]],
+    refused: Collection[tuple[ObjectKey, str]],
 ) -> tuple[Slot, ...]:
     """Return the slots that a group's members or a worker that has not left yet hold.
 
     `users` are the workers on each slot, `members` the uids of the jobs to which the plan gives
-    it. A slot on a node that is gone, or that does not answer and has no worker left, is lost.
+    it. A slot on a node that is gone is lost, and so is one that its node `refused`, or whose node
+    does not answer, when no worker is there.
     """
     of_pool = {(pool.node, pool.device_kind): pool for pool in reversed(pools)}
     found: dict[str, Slot] = {}
@@ -34,7 +36,7 @@ def held_slots(
             node = state.nodes.get(slot.node)
             if slot.name in found or node is None or not (there or slot.name in members):
                 continue
-            if not node.ready and not there:
+            if not there and (not node.ready or (group.key, slot.name) in refused):
                 continue
             closed = pool.closed if pool is not None else f"{slot.name} is offered no more"
             found[slot.name] = Slot(

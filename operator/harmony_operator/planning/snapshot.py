@@ -16,7 +16,7 @@ from harmony_api.profile import JobProfile
 from harmony_operator.builders.names import member_name
 from harmony_operator.gpu_binding import GpuBinding
 from harmony_operator.observed import ClusterState, ObservedGroup, ObservedJob
-from harmony_operator.planning.capacity import CPU, pools
+from harmony_operator.planning.capacity import CPU, pools, refusals
 from harmony_operator.planning.memory import PlanningMemory
 from harmony_operator.planning.occupants import occupants
 from harmony_operator.planning.slots import free_slots, held_slots, room
@@ -37,15 +37,15 @@ def planning_snapshot(
         _job(one, places.get(one.uid), state, binding, memory, names)
         for one in sorted(observed.values(), key=attrgetter("key"))
     ]
-    offered = pools(state, settings, binding.name)
+    memory.refused, refused_slots = refusals(state, memory.refused)
+    offered = pools(state, settings, binding.name, memory.refused)
     users = occupants(state)
     members: dict[str, set[str]] = defaultdict(set)
     for uid, (group, member) in places.items():
         for index in member.slot_indices:
             members[group.spec.slots[index].name].add(uid)
-    held = held_slots(
-        state, offered, users, {slot: frozenset(uids) for slot, uids in members.items()}
-    )
+    uids = {slot: frozenset(those) for slot, those in members.items()}
+    held = held_slots(state, offered, users, uids, refused_slots)
     queue = sorted(
         jobs,
         key=lambda job: (job.current_group is not None, -job.priority, job.submitted, job.name),

@@ -6,7 +6,7 @@ import pytest
 from planning_cluster import Cluster, condition, profile
 
 from harmony_operator.actions import Create, Delete, ReplaceSpec
-from harmony_operator.observed import ObjectKey, ObservedClaim
+from harmony_operator.observed import ObjectKey, ObservedClaim, ObservedReservation
 
 GOOD = profile(100, 50, 50)
 
@@ -339,6 +339,39 @@ def test_a_device_plugins_gpus_are_offered_by_number() -> None:
     jobs = [cluster.add_job(name, gpus=1, sharing={"policy": "Exclusive"}) for name in "xyz"]
     cluster.plan()
     assert [cluster.places(job) for job in jobs] == [["a/gpu-0"], ["a/gpu-1"], []]
+
+
+def test_a_node_that_did_not_give_its_gpus_is_left_alone_for_a_while() -> None:
+    cluster = Cluster(binding="reservation")
+    cluster.add_nodes("a", gpus=1)
+    job = cluster.add_job("mlr", gpus=1)
+    cluster.settle()
+    (group,) = cluster.groups
+    failed = ObservedReservation(
+        key=ObjectKey(group.namespace, f"{group.name}-slot-0"),
+        uid="1",
+        group=group.name,
+        slot="a/gpu-0",
+        created_seconds=cluster.now,
+        problem="Insufficient nvidia.com/gpu",
+    )
+    cluster.more = {"reservations": {failed.key: failed}}
+    cluster.settle()
+    assert cluster.places(job) == ["a/gpu-0"], "there is hope for a minute"
+    cluster.now += 60
+    cluster.settle()
+    assert cluster.waits(job) == (
+        "waits until a slot is free: node a did not give 1 x GPU: Insufficient nvidia.com/gpu"
+    )
+    assert not cluster.groups
+    cluster.more = {}
+    cluster.add_nodes("b", gpus=1)
+    cluster.settle()
+    assert cluster.places(job) == ["b/gpu-0"]
+    cluster.now += 300
+    another = cluster.add_job("mlp", gpus=1, sharing={"policy": "Exclusive"})
+    cluster.settle()
+    assert cluster.places(another) == ["a/gpu-0"]
 
 
 def test_a_job_without_gpus_takes_no_slot_with_gpus() -> None:
