@@ -37,6 +37,10 @@ BOUNDS: Final[Mapping[str, tuple[Comparison, float]]] = {
     "handoff.sidecar_rss_bytes": ("<=", 48 * 2**20),
     "parameter_server.push_over_socket_40mb": (">=", 0.7),
     "parameter_server.pull_over_socket_40mb": (">=", 0.7),
+    "operator.create_to_pods_p50_seconds": ("<=", 1.0),
+    "operator.create_to_pods_p99_seconds": ("<=", 5.0),
+    "operator.rss_bytes": ("<=", 300 * 2**20),
+    "operator.steady_state_writes": ("<=", 0),
 }
 """What a figure must reach on a machine that is otherwise idle; a figure may have none."""
 

@@ -86,7 +86,7 @@ class Leadership:
                 await self._read()
                 duration = (self._lease or {}).get("spec", {}).get("leaseDurationSeconds") or 0
                 free = time.monotonic() - self._unchanged_since >= duration
-                if self._holder() and not free:
+                if self._holder() not in ("", self._identity) and not free:
                     return False
             return await self._write({"holderIdentity": self._identity})
         except ApiError as error:

@@ -102,7 +102,7 @@ class CountingProxy:
                 for name, value in answer.headers.items()
                 if name.lower() not in _HOP_HEADERS or name.lower() == "content-encoding"
             }
-            if request.method != "GET" and answer.status < 400 and "/leases" not in request.path:
+            if _is_write(request) and answer.status < 400:
                 body = await answer.read()
                 self.writes.append(f"{request.method} {request.path}")
                 self.after_write()
@@ -112,3 +112,8 @@ class CountingProxy:
             async for chunk in answer.content.iter_any():
                 await response.write(chunk)
             return response
+
+
+def _is_write(request: web.Request) -> bool:
+    dry = "dryRun" in request.query
+    return request.method != "GET" and not dry and "/leases" not in request.path
