@@ -91,6 +91,7 @@ class Cluster:
     job_exists: bool = True
     events: list[Event] = field(default_factory=list)
     created: list[str] = field(default_factory=list)
+    counted: list[str | None] = field(default_factory=list)
     status_writes: int = 0
     _uids: int = 0
 
@@ -183,6 +184,8 @@ class Cluster:
 
     def _conclude(self, actions: Actions) -> None:
         if actions.status is not None and actions.status != self.status:
+            if actions.status.restarts > self.status.restarts:
+                self.counted.append(actions.status.last_counted_pod_uid)
             self.manifest["status"] = actions.status.to_dict()
             self.status_writes += 1
         self.events += actions.events

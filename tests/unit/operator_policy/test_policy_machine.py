@@ -37,8 +37,6 @@ class JobLife:
         self.limit = limit
         self.ending: tuple[Any, ...] | None = None
         self.made_before_end = 0
-        self.restarts = 0
-        self.counted: list[str | None] = []
 
     # what happens
 
@@ -112,11 +110,8 @@ class JobLife:
             self.made_before_end = len(self.cluster.created)
         live = Counter((pod.role, pod.index) for pod in self._pods() if is_live(pod))
         assert all(count == 1 for count in live.values()), live
-        assert self.restarts <= status.restarts <= self.limit
-        if status.restarts > self.restarts:
-            self.counted.append(status.last_counted_pod_uid)
-        self.restarts = status.restarts
-        assert len(set(self.counted)) == len(self.counted) == self.restarts
+        counted = self.cluster.counted
+        assert len(set(counted)) == len(counted) == status.restarts <= self.limit
         for reason in ENDINGS:
             assert reasons.count(reason) <= 1
             assert reason not in reasons or status.state in FINISHED
