@@ -12,18 +12,18 @@ from harmony_api.net_board import NetBoard
 from harmony_api.node_plan import NodePlan
 from harmony_api.worker_protocol import Phase, Turn
 from harmony_sidecar.cyclic_order import Member
-from harmony_sidecar.election import ElectionFolder, Seat
-from harmony_sidecar.node_pages import record_body
-from harmony_sidecar.permits import (
+from harmony_sidecar.decisions import (
     Decision,
     Ended,
     Granted,
     LiveTurn,
     Overtaken,
-    PermitTable,
     Promoted,
     Recalled,
 )
+from harmony_sidecar.election import ElectionFolder, Seat
+from harmony_sidecar.node_pages import record_body
+from harmony_sidecar.permits import PermitTable
 
 
 class Channel(Protocol):

@@ -28,6 +28,7 @@ from harmony_api.worker_protocol import (
 )
 from harmony_sidecar.arbiter import Arbiter
 from harmony_sidecar.cyclic_order import Member
+from harmony_sidecar.decisions import LiveTurn
 from harmony_sidecar.link_messages import (
     AT_ONCE,
     JOIN,
@@ -37,7 +38,6 @@ from harmony_sidecar.link_messages import (
     encode_grant,
     encode_lease,
 )
-from harmony_sidecar.permits import LiveTurn
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from harmony_api.net_board import BOARD_BYTES
 from harmony_api.pod_layout import ELECTION_FOLDER
 from harmony_api.unix_address import socket_address
 from harmony_api.worker_protocol import Epoch
+from harmony_sidecar.decisions import LiveTurn
 from harmony_sidecar.node_pages import ElectionPage, HoldersPage, open_page_file
-from harmony_sidecar.permits import LiveTurn
 
 HEARTBEAT_SECONDS: Final = 0.1
 SILENCE_NANOSECONDS: Final = 500_000_000

@@ -16,7 +16,7 @@ from typing import Final
 
 from harmony_api.worker_protocol import Epoch, Phase, Turn
 from harmony_sidecar.cyclic_order import Member
-from harmony_sidecar.permits import LiveTurn
+from harmony_sidecar.decisions import LiveTurn
 
 ELECTION_BYTES: Final = 4096
 _BOOT, _EPOCH, _HEARTBEAT = range(3)

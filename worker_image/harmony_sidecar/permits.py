@@ -7,17 +7,12 @@ Invariants, whatever the calls: no two live COMP turns share a device; a link ca
 one primary and one secondary NET turn; a member holds at most one turn; every ready member
 is served in the end, because leases end and the walk below puts nobody behind for ever.
 
-A member that is alone on the node begins its phases without waiting for their grants; before
-anybody else gets anything, it is told to wait again, and RECALL_NANOSECONDS pass, in which it
-must have heard of it or said what it began.
-
 COMP is keyed by device. NET is keyed by link: the node's one link where a plan says
 HalfDuplex, else one link for each direction.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 from harmony_api.node_plan import NodePlan
 from harmony_api.worker_protocol import Epoch, Phase, Turn
@@ -30,68 +25,22 @@ from harmony_sidecar.cyclic_order import (
     Pending,
     Resource,
 )
+from harmony_sidecar.decisions import (
+    Decision,
+    EndCause,
+    Ended,
+    Granted,
+    LiveTurn,
+    Overtaken,
+    Promoted,
+)
+from harmony_sidecar.standing_leave import StandingLeave
 
-RECALL_NANOSECONDS: Final = 100_000_000
-EndCause = Literal["Release", "Lease", "Disconnect"]
 _ONE_LINK: Final[dict[Resource, tuple[Phase, ...]]] = {"NET": (Phase.PULL, Phase.PUSH)}
 _TWO_LINKS: Final[dict[Resource, tuple[Phase, ...]]] = {
     "PULL": (Phase.PULL,),
     "PUSH": (Phase.PUSH,),
 }
-
-
-@dataclass(slots=True)
-class LiveTurn:
-    """A permit that is out."""
-
-    turn: Turn
-    member: Member
-    phase: Phase
-    devices: frozenset[str]
-    """Devices of a COMP turn; empty for NET."""
-    deadline_ns: int
-    secondary: bool = False
-    chunked: bool = False
-    """The holder steps aside for a primary, and shows its own progress on the board."""
-    standing: bool = False
-    """The holder may begin its next phases without waiting for their turns."""
-    yields: bool = False
-    """A NET turn that stays the secondary: members with more rounds overtake it at any time."""
-
-
-class Granted(NamedTuple):
-    """The member may start; `live` is its turn."""
-
-    request: int
-    live: LiveTurn
-
-
-class Promoted(NamedTuple):
-    """A secondary NET turn became its link's primary, with a lease of its own from now."""
-
-    live: LiveTurn
-
-
-class Overtaken(NamedTuple):
-    """A secondary NET turn waits for a new primary; its lease grew by that one's."""
-
-    live: LiveTurn
-
-
-class Ended(NamedTuple):
-    """The turn holds nothing any more."""
-
-    live: LiveTurn
-    cause: EndCause
-
-
-class Recalled(NamedTuple):
-    """The member must wait for its turns again."""
-
-    member: Member
-
-
-Decision = Granted | Promoted | Overtaken | Ended | Recalled
 
 
 class PermitTable:
@@ -105,10 +54,7 @@ class PermitTable:
         self._members: dict[Member, GroupMember] = {}
         self._groups: dict[str, Group] = {}
         self._links = _ONE_LINK
-        self._standing: Member | None = None
-        """Who begins phases without waiting: nobody else is granted anything."""
-        self._recalled_ns: int | None = None
-        """Since when it shall wait again."""
+        self._leave = StandingLeave()
 
     def adopt(self, turns: Iterable[LiveTurn]) -> None:
         """Respect turns of the arbiter before: they hold until released, or until their lease."""
@@ -139,7 +85,7 @@ class PermitTable:
             member.turn = held
         self._members[name] = member
         self._enter_group(member, plan)
-        self._recall(decisions, now_ns)
+        decisions += self._leave.recall(now_ns)
         return self._settle(decisions, now_ns)
 
     def set_plan(self, name: Member, plan: NodePlan, now_ns: int) -> list[Decision]:
@@ -150,9 +96,7 @@ class PermitTable:
         self._leave_group(member)
         member.group, member.devices = plan.group, frozenset(plan.devices)
         self._enter_group(member, plan)
-        decisions: list[Decision] = []
-        self._recall(decisions, now_ns)
-        return self._settle(decisions, now_ns)
+        return self._settle([*self._leave.recall(now_ns)], now_ns)
 
     def leave(self, name: Member, now_ns: int, cause: EndCause = "Disconnect") -> list[Decision]:
         """A worker is gone: what it held is free at once."""
@@ -220,8 +164,7 @@ class PermitTable:
         member = self._members.pop(name, None)
         if member is not None:
             self._leave_group(member)
-        if name == self._standing:
-            self._standing = None
+        self._leave.forget(name)
 
     def _leave_group(self, member: GroupMember) -> None:
         group = self._groups[member.group]
@@ -324,10 +267,8 @@ class PermitTable:
             for group in self._groups.values()
             if (walk := group.candidates(resource, phases, now_ns))
         ]
-        if self._standing is not None:
-            if self._recalled_ns is None or now_ns < self._recalled_ns + RECALL_NANOSECONDS:
-                return [each for walk in walks for each in walk if each[0].name == self._standing]
-            self._standing = None
+        if (only := self._leave.holder(now_ns)) is not None:
+            return [each for walk in walks for each in walk if each.member.name == only]
         if len(walks) == 1:
             return walks[0]
         walks.sort(key=_first_sequence)
@@ -357,7 +298,7 @@ class PermitTable:
             standing=self._is_alone(member),
         )
         if live.standing:
-            self._standing, self._recalled_ns = member.name, None
+            self._leave.give(member.name)
         self.live[turn] = live
         member.turn = turn
         member.pending = None
@@ -374,11 +315,6 @@ class PermitTable:
             and plan.permits == "Cyclic"
             and all(live.member == member.name for live in self.live.values())
         )
-
-    def _recall(self, decisions: list[Decision], now_ns: int) -> None:
-        if self._standing is not None and self._recalled_ns is None:
-            self._recalled_ns = now_ns
-            decisions.append(Recalled(self._standing))
 
     def _promote(self, live: LiveTurn, decisions: list[Decision], now_ns: int) -> None:
         holder = self._members.get(live.member)

@@ -22,6 +22,7 @@ from harmony_api.worker_protocol import (
     encode,
 )
 from harmony_sidecar.arbiter import Arbiter
+from harmony_sidecar.decisions import LiveTurn
 from harmony_sidecar.link_messages import (
     AT_ONCE,
     JOIN,
@@ -32,7 +33,6 @@ from harmony_sidecar.link_messages import (
     Join,
     encode_json,
 )
-from harmony_sidecar.permits import LiveTurn
 from harmony_sidecar.session import WorkerSession
 
 log = logging.getLogger(__name__)

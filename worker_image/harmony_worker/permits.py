@@ -4,15 +4,13 @@ Training must never stop for want of a sidecar. Where it is missing or hung, a p
 without a permit after SILENCE_SECONDS (counted anew when a lost one is back), the next ones
 at once, and coordination resumes by itself when it answers again.
 
-`acquire` and `release` are for the worker's main thread; `before_chunk` and `moved` of a
-grant are for its transfer threads. No torch here: other programs may use it too.
+For the worker's main thread. No torch here: other programs may use it too.
 """
 
 import logging
 import os
 import socket
 import struct
-import threading
 import time
 from pathlib import Path
 from typing import Final
@@ -33,79 +31,18 @@ from harmony_api.worker_protocol import (
     Turn,
     encode,
 )
+from harmony_worker.grant import Grant
 
 log = logging.getLogger(__name__)
 
 _RECONNECT_SECONDS: Final = 0.02
-_BOARD_POLL_SECONDS: Final = 0.0002
 _QUICK_NANOSECONDS: Final = 150_000
 """Where the last answer came this soon, the next is looked for without going to sleep."""
 # Plain integers: operations on flag enums are slow, and this is the permit path.
 _AT_ONCE: Final = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-_SECONDARY: Final = int(GrantFlags.SECONDARY)
 _UNCOORDINATED: Final = int(GrantFlags.UNCOORDINATED)
 _STOP: Final = int(GrantFlags.STOP)
 _STANDING: Final = int(GrantFlags.STANDING)
-
-
-class Grant:
-    """Leave to run one phase, with or without a permit behind it."""
-
-    __slots__ = ("_board", "_paused_ns", "epoch", "flags", "phase", "turn")
-
-    def __init__(
-        self, phase: Phase, turn: Turn, epoch: Epoch, flags: int, board: NetBoard | None
-    ) -> None:
-        self.phase = phase
-        self.turn = turn
-        """0 without a permit."""
-        self.epoch = epoch
-        self.flags = flags
-        self._board = board
-        self._paused_ns: dict[int, int] = {}
-        """By thread; all stand aside at the same times."""
-
-    @property
-    def paused_ns(self) -> int:
-        """How long the transfer stood aside for a primary."""
-        return max(self._paused_ns.values(), default=0)
-
-    @property
-    def secondary(self) -> bool:
-        """Whether it began as the secondary of its link."""
-        return self.flags & _SECONDARY != 0
-
-    @property
-    def coordinated(self) -> bool:
-        """Whether a permit is behind it."""
-        return self.flags & _UNCOORDINATED == 0
-
-    @property
-    def stop(self) -> bool:
-        """Whether the worker shall stop at an iteration boundary."""
-        return self.flags & _STOP != 0
-
-    @property
-    def chunked(self) -> bool:
-        """Whether bytes must move in small chunks now, each after `before_chunk`."""
-        board = self._board
-        return board is not None and self.secondary and not board.is_primary(self.phase, self.turn)
-
-    def before_chunk(self) -> None:
-        """Return when the next chunk may move: for a secondary, while the primary is idle."""
-        board = self._board
-        if board is None or not self.secondary or board.may_move(self.phase, self.turn):
-            return
-        paused_ns = time.monotonic_ns()
-        while not board.may_move(self.phase, self.turn):
-            time.sleep(_BOARD_POLL_SECONDS)
-        thread = threading.get_ident()
-        self._paused_ns[thread] = self._paused_ns.get(thread, 0) + time.monotonic_ns() - paused_ns
-
-    def moved(self) -> None:
-        """Bytes have just moved; the secondary, if there is one, keeps waiting."""
-        if self._board is not None and self.turn:
-            self._board.touch(self.turn)
 
 
 class PermitClient:

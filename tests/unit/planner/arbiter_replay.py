@@ -11,7 +11,9 @@ from harmony_api.node_plan import NodePlan, PlannedMember
 from harmony_api.worker_protocol import Epoch, Phase
 from harmony_planner.schedule import Iteration
 from harmony_planner.snapshot import Network
-from harmony_sidecar.permits import Decision, Granted, LiveTurn, Member, PermitTable
+from harmony_sidecar.cyclic_order import Member
+from harmony_sidecar.decisions import Decision, Granted, LiveTurn
+from harmony_sidecar.permits import PermitTable
 
 
 @dataclass

@@ -15,7 +15,8 @@ from harmony_api.worker_protocol import (
     Phase,
     encode,
 )
-from harmony_worker.permits import Grant, PermitClient
+from harmony_worker.grant import Grant
+from harmony_worker.permits import PermitClient
 
 MakeNode = Callable[..., Node]
 StartWorker = Callable[[SidecarProcess, str], WorkerProcess]

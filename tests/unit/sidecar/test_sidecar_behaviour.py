@@ -15,7 +15,8 @@ from sidecar_processes import DEADLINE_SECONDS, Node, SidecarProcess, wait_until
 from harmony_api.profile import JobProfile
 from harmony_api.turn_checks import excessive_network_turns, overlapping_compute_turns
 from harmony_api.worker_protocol import Phase
-from harmony_worker.permits import Grant, PermitClient
+from harmony_worker.grant import Grant
+from harmony_worker.permits import PermitClient
 
 MakeNode = Callable[..., Node]
 
@@ -233,7 +234,7 @@ def test_a_transfer_that_ignores_the_board_gets_no_company(make_node: MakeNode) 
 def test_a_job_alone_begins_at_once_until_another_joins_and_all_is_recorded(
     make_node: MakeNode,
 ) -> None:
-    node = make_node("a/0")
+    node = make_node("a/0", compute_seconds=60.0)
     first = node.add("a")
     node.arbiter()
     client = first.connect()
@@ -250,10 +251,13 @@ def test_a_job_alone_begins_at_once_until_another_joins_and_all_is_recorded(
     second.release(grants[0])
     asked.join()
     assert answers[0].turn
-    turns = [turn for sidecar in node.sidecars.values() for turn in sidecar.turns()]
-    assert len(turns) == 3
-    assert all(turn.coordinated and turn.ended_by == "Release" for turn in turns)
-    assert overlapping_compute_turns(turns) == []
+    turns = first.turns()
+    assert [(turn.phase, turn.ended_by) for turn in turns] == [
+        ("PULL", "Release"),
+        ("COMP", "Release"),
+    ]
+    assert all(turn.turn for turn in turns)
+    assert overlapping_compute_turns(turns + node.sidecars["b/0"].turns()) == []
 
 
 def test_a_job_alone_sees_what_the_plan_says(make_node: MakeNode) -> None:

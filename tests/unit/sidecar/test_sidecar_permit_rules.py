@@ -16,16 +16,9 @@ from hypothesis.stateful import (
 from harmony_api.node_plan import NodePlan, PlannedMember
 from harmony_api.worker_protocol import Epoch, Phase, Turn
 from harmony_sidecar.cyclic_order import Member
-from harmony_sidecar.permits import (
-    RECALL_NANOSECONDS,
-    Decision,
-    Ended,
-    Granted,
-    Overtaken,
-    PermitTable,
-    Promoted,
-    Recalled,
-)
+from harmony_sidecar.decisions import Decision, Ended, Granted, Overtaken, Promoted, Recalled
+from harmony_sidecar.permits import PermitTable
+from harmony_sidecar.standing_leave import RECALL_NANOSECONDS
 
 NAMES = [Member(f"{job}/0") for job in "abcde"]
 DEVICES = ["0", "1", "2"]

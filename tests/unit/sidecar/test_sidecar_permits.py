@@ -5,16 +5,9 @@ import pytest
 from harmony_api.node_plan import NodePlan, PlannedMember
 from harmony_api.worker_protocol import Epoch, Phase, Turn
 from harmony_sidecar.cyclic_order import MINIMUM_LEASE_NANOSECONDS, Member, lease_nanoseconds
-from harmony_sidecar.permits import (
-    RECALL_NANOSECONDS,
-    Decision,
-    Ended,
-    Granted,
-    LiveTurn,
-    PermitTable,
-    Promoted,
-    Recalled,
-)
+from harmony_sidecar.decisions import Decision, Ended, Granted, LiveTurn, Promoted, Recalled
+from harmony_sidecar.permits import PermitTable
+from harmony_sidecar.standing_leave import RECALL_NANOSECONDS
 
 SECOND = 1_000_000_000
 A, B, C, D = (Member(f"{job}/0") for job in "abcd")

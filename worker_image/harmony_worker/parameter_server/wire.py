@@ -83,7 +83,7 @@ class WireError(Exception):
 
 
 class TransferGate(Protocol):
-    """A NET permit, as far as the data plane needs it (see harmony_worker.permits.Grant)."""
+    """A NET permit, as far as the data plane needs it (see harmony_worker.grant.Grant)."""
 
     @property
     def chunked(self) -> bool:
