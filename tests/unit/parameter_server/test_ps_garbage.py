@@ -91,7 +91,7 @@ def test_a_worker_that_sends_garbage_after_its_hello_disturbs_nobody(
     addresses = servers.start(workers=2)
     workers = [Worker(addresses, "SGD", worker=each, workers=2, lr=0.1) for each in (0, 1)]
     workers[0].client.initialise()
-    hello = json.dumps({**workers[1].client._links[0]._hello, "fresh": True}).encode()
+    hello = json.dumps({**workers[1].client._servers.links[0]._hello, "fresh": True}).encode()
 
     @settings(max_examples=50)
     @given(data)
@@ -115,7 +115,7 @@ def test_a_hello_of_any_form_is_answered_or_closed(servers: Threads) -> None:
     addresses = servers.start()
     worker = Worker(addresses, "SGD", lr=0.1)
     worker.client.initialise()
-    hello = worker.client._links[0]._hello
+    hello = worker.client._servers.links[0]._hello
     paths = [(key,) for key in hello] + [("plan", key) for key in hello["plan"]]
 
     @settings(max_examples=100)

@@ -128,7 +128,7 @@ def test_a_broken_connection_is_mended_without_a_trace(servers: Threads) -> None
     losses = []
     for iteration in range(worker.client.initialise().iteration, ITERATIONS):
         losses.append(worker.iterate(iteration))
-        for link in worker.client._links:
+        for link in worker.client._servers.links:
             link._connection.shutdown(socket.SHUT_RDWR)
     assert losses == plain_losses(ITERATIONS, 1)[0]
 
@@ -257,7 +257,7 @@ def test_a_worker_that_loses_patience_with_its_hello_can_say_it_again(servers: T
     addresses = servers.start()
     worker = adam_worker(addresses, 0, 1)
     host, _, port = addresses[0].rpartition(":")
-    hello = {**worker.client._links[0]._hello, "fresh": True}
+    hello = {**worker.client._servers.links[0]._hello, "fresh": True}
     with servers.services[0]._changed:
         for _ in range(3):
             with socket.create_connection((host, int(port))) as connection:
@@ -273,7 +273,7 @@ def train_among_accidents(worker: int, addresses: list[str], seed: int, history:
         try:
             for iteration in range(process.client.initialise().iteration, ITERATIONS):
                 if chance.random() < 0.2:
-                    broken = chance.choice(process.client._links)._connection
+                    broken = chance.choice(process.client._servers.links)._connection
                     if broken is not None:
                         broken.shutdown(socket.SHUT_RDWR)
                 history.add(iteration, process.compute(iteration))

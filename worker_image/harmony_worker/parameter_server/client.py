@@ -1,21 +1,16 @@
 """A worker's side of the parameter servers: agree where to start, then SYNC, PULL, PUSH.
 
-Transfers run on one thread per server, pinned to the transfer cores, so that the compute cores
-stay with the model. All servers are asked at once; the first that cannot go on ends the
-requests to the others, so that nobody waits on a server for peers that wait for this worker.
+Every method asks all servers at once. Nothing here knows how a connection is made or how a job
+finds its starting point: what is left is what an iteration exchanges.
 """
 
-import contextlib
 import json
-import logging
-import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import torch
 
@@ -34,7 +29,9 @@ from harmony_worker.parameter_server.optimizers import (
     check_sparse,
     hyperparameters_of,
 )
+from harmony_worker.parameter_server.resume import ResumePoint, agree
 from harmony_worker.parameter_server.row_transfers import RowTransfers
+from harmony_worker.parameter_server.server_links import ServerLinks
 from harmony_worker.parameter_server.shard import ShardPlan
 from harmony_worker.parameter_server.staging import Staging
 from harmony_worker.parameter_server.tables import SparseTable
@@ -52,23 +49,8 @@ __all__ = [
     "TransferGate",
 ]
 
-POLL_SECONDS: Final = 0.02
-"""Between two looks at whether the chief has initialised every server."""
 SMALL_TRANSFER_BYTES: Final = 1 << 20
 """Below this, one server's transfer costs less than waking the transfer thread."""
-
-Answer = TypeVar("Answer")
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ResumePoint:
-    """Where this worker starts."""
-
-    iteration: int
-    """The iteration to run next; its SYNC also commits what a predecessor left complete."""
-    worker_state: bytes
-    """What this worker index pushed as its state with the iteration before; b"" if nothing."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +120,7 @@ class ParameterServerClient:
         )
         self._rows = RowTransfers(self._tables, len(servers))
         process = secrets.randbits(63)
-        self._links = [
+        links = [
             Link(
                 address,
                 {
@@ -159,9 +141,8 @@ class ParameterServerClient:
             )
             for server, (address, part) in enumerate(zip(servers, self._layout.parts, strict=True))
         ]
-        self._threads = ThreadPoolExecutor(
-            len(servers), "transfer", initializer=_pin, initargs=(transfer_cpus,)
-        )
+        self._servers = ServerLinks(links, transfer_cpus)
+        self._in_threads = self._layout.bytes >= SMALL_TRANSFER_BYTES
         self._completed = 0
         self._snapshot_at = NONE
         self._saved_at = NONE
@@ -169,53 +150,14 @@ class ParameterServerClient:
         self._sent_settings: dict[str, Any] | None = None
 
     def initialise(self) -> ResumePoint:
-        """Connect to every server and agree where to start.
-
-        In a fresh job the chief's present values go to the servers, and the other workers
-        wait for that. Where a server has lost its state, the chief takes all of them back to
-        the newest snapshot that they have in common, or to the start.
-        """
-        while True:
-            statuses = self._on_all(lambda _, link: link.status())
-            generations = {int(status["generation"]) for status in statuses}
-            if len(generations) == 1 and 0 not in generations:
-                break
-            if self._worker == 0:
-                self._lead(statuses, max(time.time_ns(), max(generations) + 1))
-            else:
-                time.sleep(POLL_SECONDS)
-        for link in self._links:
-            link.generation = int(statuses[0]["generation"])
-        self._completed = min(int(status["pushed"]) for status in statuses)
-        return ResumePoint(self._completed, self._links[0].request(self._worker_state))
-
-    def _lead(self, statuses: Sequence[Mapping[str, Any]], generation: int) -> None:
-        common = set.intersection(*(set(status["snapshots"]) for status in statuses))
-        if not common and any(status["generation"] for status in statuses):
-            log.warning("the servers have no snapshot in common: back to iteration 0")
-
-        def lead(server: int, link: Link) -> None:
-            def send(connection: socket.socket) -> None:
-                if common:
-                    header = Header(Kind.RESTORE, generation=generation, iteration=max(common))
-                    wire.send_message(connection, header)
-                else:
-                    header = Header(Kind.INITIAL, generation=generation)
-                    values = self._staging.parameter_bytes(self._layout.parts[server])
-                    wire.send_message(connection, header, payload=[values])
-                link.answer(connection)
-
-            # A snapshot that turns out to be damaged is no longer offered at the next look.
-            with contextlib.suppress(RolledBackError):
-                link.request(send)
-
-        self._on_all(lead)
-
-    def _worker_state(self, connection: socket.socket) -> bytes:
-        answer = self._links[0].ask(connection, Header(Kind.RESUME, iteration=self._completed))
-        if answer.payload_bytes > wire.MAX_STATE_BYTES:
-            raise wire.WireError(f"a worker state of {answer.payload_bytes} bytes")
-        return wire.receive_bytes(connection, answer.payload_bytes)
+        """Connect to every server and agree where to start, as `resume.agree` does."""
+        start = agree(
+            self._servers,
+            [self._staging.parameter_bytes(part) for part in self._layout.parts],
+            chief=self._worker == 0,
+        )
+        self._completed = start.iteration
+        return start
 
     def sync(self, iteration: int) -> Synced:
         """Commit the push of the iteration before, wait until the servers are at `iteration`."""
@@ -235,7 +177,7 @@ class ParameterServerClient:
 
             return link.request(ask)
 
-        answers = self._on_all(commit)
+        answers = self._servers.ask_all(commit)
         leader = answers[0][0]
         self._snapshot_at = leader.snapshot_at
         if all(answer.saved_at == leader.saved_at for answer, _ in answers):
@@ -260,7 +202,7 @@ class ParameterServerClient:
             moved = link.request(lambda connection: self._pull_part(connection, link, target, gate))
             return moved + self._rows.fetch(server, link, wanted, values, gate)
 
-        return Pulled(sum(self._on_all(fetch, transfer=True)), values)
+        return Pulled(sum(self._servers.ask_all(fetch, in_threads=self._in_threads)), values)
 
     def _pull_part(
         self, connection: socket.socket, link: Link, target: memoryview, gate: TransferGate
@@ -297,7 +239,7 @@ class ParameterServerClient:
         header = Header(
             Kind.PUSH,
             flags=wire.Flags.STOP if stop_requested else wire.Flags.NONE,
-            generation=self._links[0].generation,
+            generation=self._servers.links[0].generation,
             iteration=iteration,
             snapshot_at=self._snapshot_at,
         )
@@ -321,7 +263,7 @@ class ParameterServerClient:
 
             return link.request(transfer)
 
-        moved = sum(self._on_all(send, transfer=True))
+        moved = sum(self._servers.ask_all(send, in_threads=self._in_threads))
         self._completed = iteration + 1
         return moved
 
@@ -351,40 +293,13 @@ class ParameterServerClient:
         Till then a lost server may call every worker back, so none may leave.
         """
         header = Header(Kind.FINISHED, iteration=self._completed, snapshot_at=self._snapshot_at)
-        self._on_all(lambda _, link: link.request(lambda connection: link.ask(connection, header)))
+        self._servers.ask_all(
+            lambda _, link: link.request(lambda connection: link.ask(connection, header))
+        )
 
     def close(self) -> None:
         """Close the connections; the servers keep everything for a successor."""
-        self._abort()
-        self._threads.shutdown()
-        for link in self._links:
-            link.close()
-
-    def _on_all(
-        self, action: Callable[[int, Link], Answer], *, transfer: bool = False
-    ) -> list[Answer]:
-        """Run the action on every link at once; the first error ends the others and is raised."""
-        here = not transfer or self._layout.bytes < SMALL_TRANSFER_BYTES
-        if here and len(self._links) == 1:
-            return [action(0, self._links[0])]
-        futures = [
-            self._threads.submit(action, server, link) for server, link in enumerate(self._links)
-        ]
-        try:
-            done, pending = wait(futures, return_when=FIRST_EXCEPTION)
-            if pending:
-                self._abort()
-                wait(pending)
-        except BaseException:  # the user's Ctrl-C: leave no thread behind that waits
-            self._abort()
-            raise
-        for future in sorted(done, key=futures.index):
-            future.result()
-        return [future.result() for future in futures]
-
-    def _abort(self) -> None:
-        for link in self._links:
-            link.abort()
+        self._servers.close()
 
 
 def _trained(
@@ -403,8 +318,3 @@ def _trained(
         for name, p in parameters.items()
         if p.requires_grad and id(p) in groups
     ]
-
-
-def _pin(cpus: frozenset[int]) -> None:
-    if cpus:
-        os.sched_setaffinity(0, cpus)
