@@ -18,7 +18,7 @@ ROLE: Final = "harmony.dev/role"
 """Label: a `Role`."""
 
 INDEX: Final = "harmony.dev/index"
-"""Label: index of the worker, the server or the group's slot, from 0."""
+"""Label: index of the worker or the server, from 0."""
 
 GROUP: Final = "harmony.dev/group"
 """Label: name of the HarmonyGroup for which a worker pod, a claim or a reservation was made."""
@@ -27,7 +27,7 @@ GROUP_NAMESPACE: Final = "harmony.dev/group-namespace"
 """Label: namespace of that group, on objects that live in another one and are swept by label."""
 
 SLOT: Final = "harmony.dev/slot"
-"""Annotation: name of the slot that a worker pod uses."""
+"""Annotation: name of the slot that a worker pod uses, or that a claim or reservation binds."""
 
 NODE_PLAN: Final = "harmony.dev/node-plan"
 """Annotation: the NodePlan of a worker pod as JSON; a downward-API file shows it."""

@@ -232,7 +232,8 @@ def test_a_reservation_pod_holds_the_device_that_members_are_given(
     one, other = gpu_job("one", here), gpu_job("other", here)
     binding = ReservationBinding(E2E_SETTINGS)
     seen = here.create_group(pair(here, node, one, other, name="g-held", gpus=1), binding)
-    pod = "g-held-slot-0"
+    [reserving] = binding.wanted(seen)
+    pod = reserving["metadata"]["name"]
     path = '{.status.conditions[?(@.type=="Ready")].status}'
     here.wait(
         "the reservation answers",
@@ -243,13 +244,13 @@ def test_a_reservation_pod_holds_the_device_that_members_are_given(
     here.kubectl("annotate", "pod", pod, f"{labels.DEVICES}={','.join(devices)}")
     bound = binding.bind(seen, 0, here.state())
     assert isinstance(bound, SlotBinding)
-    assert bound.devices == ("GPU-g-held-slot-0",)
+    assert bound.devices == (f"GPU-{pod}",)
 
     workers = []
     for of in (one, other):
         plan = plan_for(of, seen, bound, {})
         workers.append(here.start_worker(of, seen, bound, plan))
-    assert [here.log(worker) for worker in workers] == 2 * ["GPU-g-held-slot-0"]
+    assert [here.log(worker) for worker in workers] == 2 * [f"GPU-{pod}"]
     for worker in workers:
         here.wait("the plan is read", lambda w=worker: here.sidecar(w).plan_generation == 3)
 
@@ -270,7 +271,9 @@ def test_a_plan_that_says_stop_reaches_a_running_sidecar(cluster: Cluster, here:
     of = gpu_job("one", here)
     binding = ClaimBinding(E2E_SETTINGS)
     seen = here.create_group(pair(here, cluster.nodes[0], of, name="g-stop", gpus=1), binding)
-    bound = SlotBinding(slot="s", node=cluster.nodes[0], devices=("d",), claim_name="g-stop-0")
+    bound = binding.bind(seen, 0, here.state())
+    assert isinstance(bound, SlotBinding)
+    bound = replace(bound, devices=("any",))
     plan = plan_for(of, seen, bound, {})
     assert plan is not None
     worker = here.start_worker(of, seen, bound, plan)

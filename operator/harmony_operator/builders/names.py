@@ -2,6 +2,8 @@
 create one meets the first.
 """
 
+import base64
+import hashlib
 from collections.abc import Collection, Iterator
 from itertools import chain, count
 
@@ -55,11 +57,10 @@ def member_name(namespace: str, job: str) -> str:
     return f"{namespace}/{job}"
 
 
-def claim_name(group: str, slot: int) -> str:
-    """Return the name of the claim that binds a group's slot of this index."""
-    return f"{group}-{slot}"
+def slot_object_name(group: str, slot: str) -> str:
+    """Return the name of what binds the devices of a group's slot, claim or pod.
 
-
-def reservation_name(group: str, slot: int) -> str:
-    """Return the name of the reservation pod that binds a group's slot of this index."""
-    return f"{group}-slot-{slot}"
+    It is made of the slot's name: an index may become another when the group loses a slot.
+    """
+    digest = hashlib.sha256(slot.encode()).digest()
+    return f"{group}-{base64.b32encode(digest[:5]).decode().lower()}"

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harmony_api import harmony_group, job, labels
+from harmony_api.harmony_group import GroupSlot
+from harmony_operator.builders.names import slot_object_name
 from harmony_operator.observed import ObjectKey, ObservedGroup, ObservedJob
 
 _FOREIGN_ANNOTATIONS: Final = ("kopf.zalando.org/", "kubectl.kubernetes.io/")
@@ -36,18 +38,14 @@ def job_metadata(owner: ObservedJob, name: str, role: labels.Role) -> dict[str, 
     }
 
 
-def slot_metadata(owner: ObservedGroup, slot: int, name: str, role: labels.Role) -> dict[str, Any]:
+def slot_metadata(owner: ObservedGroup, slot: GroupSlot, role: labels.Role) -> dict[str, Any]:
     """Return the metadata of what binds a group's slot: it goes when the group does."""
     kind, version = harmony_group.KIND, harmony_group.API_VERSION
     return {
-        "name": name,
+        "name": slot_object_name(owner.key.name, slot.name),
         "namespace": owner.key.namespace,
-        "labels": {
-            **common_labels(owner.key.name, role),
-            labels.GROUP: owner.key.name,
-            labels.INDEX: str(slot),
-        },
-        "annotations": {labels.SLOT: owner.spec.slots[slot].name},
+        "labels": {**common_labels(owner.key.name, role), labels.GROUP: owner.key.name},
+        "annotations": {labels.SLOT: slot.name},
         "ownerReferences": [_owner(version, kind, owner.key, owner.uid)],
     }
 

@@ -14,6 +14,7 @@ from harmony_operator.builders.pod import (
     valid_spec,
 )
 from harmony_operator.builders.sidecar import HARDENED
+from harmony_operator.builders.volume_claim import volume_claim_of
 from harmony_operator.observed import ObservedJob
 from harmony_operator.settings import OperatorSettings
 
@@ -33,12 +34,13 @@ def build_server_pod(
     container = container_of(pod, SERVER_CONTAINER)
     environment = {**job_environment(job, "server", index), names.SERVER_INDEX: str(index)}
     checkpoint = valid_spec(job).checkpoint
-    if checkpoint is not None and checkpoint.volume_claim_name is not None:
+    claim_name = volume_claim_of(job, index)
+    if checkpoint is not None and claim_name is not None:
         # Jobs may share a claim; one that is created anew goes on where it was.
         folder = f"{CHECKPOINT_FOLDER}/{job.key.name}/server-{index}"
         environment[names.SNAPSHOT_DIRECTORY] = folder
         environment[names.SNAPSHOT_INTERVAL_SECONDS] = str(checkpoint.interval_seconds)
-        claim = {"claimName": checkpoint.volume_claim_name}
+        claim = {"claimName": claim_name}
         append(pod["spec"], "volumes", {"name": CHECKPOINT_VOLUME, "persistentVolumeClaim": claim})
         append(
             container, "volumeMounts", {"name": CHECKPOINT_VOLUME, "mountPath": CHECKPOINT_FOLDER}

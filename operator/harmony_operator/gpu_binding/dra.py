@@ -8,8 +8,9 @@ ones only. The scheduler allocates when the first pod comes, on the node that th
 from typing import Any, Literal
 
 from harmony_api.conditions import RunningReason
+from harmony_api.harmony_group import GroupSlot
 from harmony_operator.actions import Delete, Manifest
-from harmony_operator.builders.names import claim_name
+from harmony_operator.builders.names import slot_object_name
 from harmony_operator.builders.ownership import slot_metadata
 from harmony_operator.gpu_binding import BindingProblem, SlotBinding
 from harmony_operator.gpu_binding.none import cpu_binding
@@ -33,9 +34,7 @@ class ClaimBinding:
 
     def wanted(self, group: ObservedGroup) -> tuple[Manifest, ...]:
         """Return a claim for every slot with devices."""
-        return tuple(
-            self._claim(group, index) for index, slot in enumerate(group.spec.slots) if slot.gpus
-        )
+        return tuple(self._claim(group, slot) for slot in group.spec.slots if slot.gpus)
 
     def unwanted(self, group: ObservedGroup, state: ClusterState) -> tuple[Delete, ...]:
         """Return the claims of slots that the group has no more."""
@@ -55,7 +54,7 @@ class ClaimBinding:
         used = group.spec.slots[slot]
         if not used.gpus:
             return cpu_binding(used)
-        key = ObjectKey(group.key.namespace, claim_name(group.key.name, slot))
+        key = ObjectKey(group.key.namespace, slot_object_name(group.key.name, used.name))
         claim = state.claims.get(key)
         if claim is None or claim.deleting:
             return None
@@ -69,17 +68,17 @@ class ClaimBinding:
             claim_name=claim.key.name,
         )
 
-    def _claim(self, group: ObservedGroup, slot: int) -> dict[str, Any]:
+    def _claim(self, group: ObservedGroup, slot: GroupSlot) -> dict[str, Any]:
         exactly = {"deviceClassName": self._device_class, "allocationMode": "ExactCount"}
         return {
             "apiVersion": "resource.k8s.io/v1",
             "kind": "ResourceClaim",
-            "metadata": slot_metadata(group, slot, claim_name(group.key.name, slot), "claim"),
+            "metadata": slot_metadata(group, slot, "claim"),
             "spec": {
                 "devices": {
                     "requests": [
                         {"name": name, "exactly": {**exactly, "count": 1}}
-                        for name in request_names(group.spec.slots[slot].gpus)
+                        for name in request_names(slot.gpus)
                     ]
                 }
             },

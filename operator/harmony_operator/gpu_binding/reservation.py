@@ -9,9 +9,10 @@ import re
 from typing import Any, Final, Literal
 
 from harmony_api.conditions import RunningReason
+from harmony_api.harmony_group import GroupSlot
 from harmony_api.pod_layout import RESERVATION_HTTP_PORT
 from harmony_operator.actions import Delete, Manifest
-from harmony_operator.builders.names import reservation_name
+from harmony_operator.builders.names import slot_object_name
 from harmony_operator.builders.ownership import slot_metadata
 from harmony_operator.builders.placement import on_node, tolerate_devices
 from harmony_operator.builders.sidecar import HARDENED
@@ -49,9 +50,7 @@ class ReservationBinding:
 
     def wanted(self, group: ObservedGroup) -> tuple[Manifest, ...]:
         """Return a pod for every slot with devices."""
-        return tuple(
-            self._pod(group, index) for index, slot in enumerate(group.spec.slots) if slot.gpus
-        )
+        return tuple(self._pod(group, slot) for slot in group.spec.slots if slot.gpus)
 
     def unwanted(self, group: ObservedGroup, state: ClusterState) -> tuple[Delete, ...]:
         """Return the pods of slots that the group has no more, and those that shall try again."""
@@ -74,7 +73,7 @@ class ReservationBinding:
         used = group.spec.slots[slot]
         if not used.gpus:
             return cpu_binding(used)
-        key = ObjectKey(group.key.namespace, reservation_name(group.key.name, slot))
+        key = ObjectKey(group.key.namespace, slot_object_name(group.key.name, used.name))
         reservation = state.reservations.get(key)
         if reservation is None or reservation.deleting:
             return None
@@ -96,8 +95,8 @@ class ReservationBinding:
             runtime_class=self._settings.runtime_class,
         )
 
-    def _pod(self, group: ObservedGroup, slot: int) -> dict[str, Any]:
-        settings, used = self._settings, group.spec.slots[slot]
+    def _pod(self, group: ObservedGroup, slot: GroupSlot) -> dict[str, Any]:
+        settings = self._settings
         about_itself = {
             "NODE_NAME": "spec.nodeName",
             "POD_NAME": "metadata.name",
@@ -125,12 +124,12 @@ class ReservationBinding:
             },
             "resources": {
                 "requests": {"cpu": "10m", "memory": "32Mi"},
-                "limits": {settings.gpu_resource: str(used.gpus), "memory": "128Mi"},
+                "limits": {settings.gpu_resource: str(slot.gpus), "memory": "128Mi"},
             },
             "securityContext": HARDENED,
         }
         spec: dict[str, Any] = {
-            "affinity": on_node(None, used.node),
+            "affinity": on_node(None, slot.node),
             "automountServiceAccountToken": False,
             "containers": [container],
             "enableServiceLinks": False,
@@ -142,9 +141,7 @@ class ReservationBinding:
         return {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": slot_metadata(
-                group, slot, reservation_name(group.key.name, slot), "reservation"
-            ),
+            "metadata": slot_metadata(group, slot, "reservation"),
             "spec": spec,
         }
 

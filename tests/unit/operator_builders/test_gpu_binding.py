@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kubernetes.client import ResourceV1ResourceClaim, V1Pod
 
 from harmony_api import labels
+from harmony_operator.builders.names import slot_object_name
 from harmony_operator.gpu_binding import BindingProblem, GpuBinding, SlotBinding
 from harmony_operator.gpu_binding.choose import CLAIMS, choose
 from harmony_operator.gpu_binding.dra import ClaimBinding, request_names
@@ -26,6 +27,7 @@ from harmony_operator.parsing import parse_claim, parse_reservation
 from operator_values import SETTINGS, group, slot
 
 GROUP = group(slots=(slot(0, gpus=2), slot(0, node="node-b", gpus=1), slot(7)))
+FIRST, SECOND = (slot_object_name("g-12345", one.name) for one in GROUP.spec.slots[:2])
 BINDINGS: tuple[GpuBinding, ...] = (
     ClaimBinding(SETTINGS),
     ReservationBinding(SETTINGS),
@@ -95,7 +97,7 @@ def test_a_claim_requests_each_gpu_by_a_name() -> None:
     first, second = (
         checked(ResourceV1ResourceClaim, one) for one in ClaimBinding(SETTINGS).wanted(GROUP)
     )
-    assert [one["metadata"]["name"] for one in (first, second)] == ["g-12345-0", "g-12345-1"]
+    assert [one["metadata"]["name"] for one in (first, second)] == [FIRST, SECOND]
     requests = first["spec"]["devices"]["requests"]
     assert [one["name"] for one in requests] == ["gpu-00", "gpu-01"]
     assert all(one["exactly"]["count"] == 1 for one in requests)
@@ -109,9 +111,7 @@ def test_request_names_sort_as_they_count(gpus: int) -> None:
 
 def test_a_claim_binds_before_its_devices_are_known() -> None:
     bound = ClaimBinding(SETTINGS).bind(GROUP, 0, state(*claims()))
-    assert bound == SlotBinding(
-        slot="node-a/0", node="node-a", devices=None, claim_name="g-12345-0"
-    )
+    assert bound == SlotBinding(slot="node-a/0", node="node-a", devices=None, claim_name=FIRST)
     devices = ("gpu.example.com/node-a/gpu-0", "gpu.example.com/node-a/gpu-1")
     bound = ClaimBinding(SETTINGS).bind(GROUP, 0, state(*claims(devices=devices)))
     assert isinstance(bound, SlotBinding)
@@ -133,10 +133,19 @@ def test_devices_on_another_node_than_the_slots_are_a_problem() -> None:
     assert "node-b" in problem.message
 
 
+def test_a_slot_keeps_its_claim_when_the_group_loses_another() -> None:
+    later = group(slots=GROUP.spec.slots[1:])
+    bound = ClaimBinding(SETTINGS).bind(later, 0, state(*claims()))
+    assert isinstance(bound, SlotBinding)
+    assert (bound.slot, bound.claim_name) == ("node-b/0", SECOND)
+    [delete] = ClaimBinding(SETTINGS).unwanted(later, state(*claims()))
+    assert delete.key.name == FIRST
+
+
 def test_claims_of_slots_that_are_gone_are_deleted() -> None:
     smaller = group(slots=GROUP.spec.slots[:1])
     [delete] = ClaimBinding(SETTINGS).unwanted(smaller, state(*claims()))
-    assert (delete.kind, delete.key.name, delete.uid) == ("ResourceClaim", "g-12345-1", "uid-1")
+    assert (delete.kind, delete.key.name, delete.uid) == ("ResourceClaim", SECOND, "uid-1")
     assert ClaimBinding(SETTINGS).unwanted(GROUP, state(*claims())) == ()
     foreign = claims(group="g-other")
     assert ClaimBinding(SETTINGS).unwanted(smaller, state(*foreign)) == ()
@@ -152,7 +161,7 @@ def test_a_reservation_pod_takes_the_slots_gpus_on_its_node() -> None:
         reservation_environment={"NVIDIA_VISIBLE_DEVICES": "GPU-$(NODE_NAME)"},
     )
     pod = checked(V1Pod, ReservationBinding(settings).wanted(GROUP)[0])
-    assert pod["metadata"]["name"] == "g-12345-slot-0"
+    assert pod["metadata"]["name"] == FIRST
     assert pod["spec"]["runtimeClassName"] == "nvidia"
     holder = container(pod, "reservation")
     assert holder["resources"]["limits"]["nvidia.com/gpu"] == "2"
