@@ -13,7 +13,9 @@ from typing import Any, Literal
 from harmony_api.job_status import HarmonyJobStatus
 from harmony_operator.observed import ObjectKey
 
-Kind = Literal["Pod", "Service", "HarmonyGroup", "HarmonyJob", "ResourceClaim"]
+Kind = Literal[
+    "Pod", "Service", "HarmonyGroup", "HarmonyJob", "ResourceClaim", "PersistentVolumeClaim"
+]
 Manifest = Mapping[str, Any]
 """An object as it is sent to the API server."""
 

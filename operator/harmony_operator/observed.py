@@ -229,6 +229,6 @@ class ClusterState:
     live: Mapping[ObjectKey, Mapping[int, LiveWorker]] = field(default_factory=dict)
     """By job and worker index."""
     volume_claims: Mapping[ObjectKey, frozenset[str]] = field(default_factory=dict)
-    """Access modes of PersistentVolumeClaims that jobs name for their checkpoints."""
+    """Access modes of PersistentVolumeClaims."""
     problems: Mapping[ObjectKey, ApiProblem] = field(default_factory=dict)
     """By job: a write of the last pass over it that the API server refused."""

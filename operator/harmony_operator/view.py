@@ -51,6 +51,8 @@ class JobView:
     priority_class_exists: bool = True
     claim_access_modes: frozenset[str] | None = None
     """Of its checkpoint's volume claim; None: it has none, or the claim is not seen."""
+    volume_claims: frozenset[str] = frozenset()
+    """Names of the volume claims in its namespace."""
     live: Mapping[int, LiveWorker] = field(default_factory=dict)
     profiles: Mapping[str, JobProfile] = field(default_factory=dict)
     """Of the group's members, by `namespace/name`; see builders.names.member_name."""
@@ -96,6 +98,9 @@ def view_of(
         unreachable_nodes=frozenset(pod.node for pod in pods if pod.node) - _answering(state),
         priority_class_exists=not priority_class or priority_class in state.priorities,
         claim_access_modes=state.volume_claims.get(ObjectKey(key.namespace, claim or "")),
+        volume_claims=frozenset(
+            one.name for one in state.volume_claims if one.namespace == key.namespace
+        ),
         live=state.live.get(key, {}),
         profiles=_member_profiles(group, state),
         problem=state.problems.get(key),

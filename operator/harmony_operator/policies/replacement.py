@@ -1,8 +1,9 @@
 """Which pods a job lacks and which are in the way: lost and failed ones are made anew.
 
 A pod is replaced when it is gone, never before, except on a node that does not answer. The
-order is that of need: the Service, the servers, the workers. Workers are made together, when
-all of them have devices and none is leaving its place, since one alone would only wait.
+order is that of need: volume claims, the Service, the servers, the workers. Workers are made
+together, when all of them have devices and none is leaving its place, since one alone would
+only wait.
 """
 
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from harmony_operator.builders.names import free_pod_name
 from harmony_operator.builders.node_plan import plan_for
 from harmony_operator.builders.server_pod import build_server_pod
 from harmony_operator.builders.service import build_service
+from harmony_operator.builders.volume_claim import build_volume_claim, volume_claim_of
 from harmony_operator.builders.worker_pod import build_worker_pod
 from harmony_operator.gpu_binding import SlotBinding
 from harmony_operator.observed import ObservedGroup, ObservedPod, Role
@@ -62,6 +64,7 @@ def creations(standing: Standing, settings: OperatorSettings) -> tuple[Step, ...
         return ()
     return (
         *_rehearsal(standing, spec, view.group, settings),
+        *_volume_claims(standing, spec),
         *(() if view.service_exists else (Create(build_service(view.job)),)),
         *_servers(standing, spec, settings),
         *(() if standing.stopping else _workers(standing, spec, view.group, settings)),
@@ -99,6 +102,15 @@ def _rehearsal(
     somewhere = SlotBinding(slot="", node=group.spec.slots[0].node, devices=None)
     name = _name(standing, "worker", 0)
     yield Try(build_worker_pod(view.job, 0, name, group, somewhere, None, settings))
+
+
+def _volume_claims(standing: Standing, spec: HarmonyJobSpec) -> Iterator[Step]:
+    """A server whose claim is gone waits for one of that name."""
+    if spec.checkpoint is None or spec.checkpoint.volume_claim_template is None:
+        return
+    for server in range(spec.parameter_servers.replicas):
+        if volume_claim_of(standing.view.job, server) not in standing.view.volume_claims:
+            yield Create(build_volume_claim(standing.view.job, server))
 
 
 def _servers(

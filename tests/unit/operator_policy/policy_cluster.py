@@ -208,8 +208,12 @@ class Cluster:
 
     def _create(self, manifest: dict[str, Any]) -> None:
         metadata = manifest["metadata"]
+        key = ObjectKey(metadata["namespace"], metadata["name"])
         if manifest["kind"] == "Service":
-            self.services.add(ObjectKey(metadata["namespace"], metadata["name"]))
+            self.services.add(key)
+            return
+        if manifest["kind"] == "PersistentVolumeClaim":
+            self.volume_claims[key] = frozenset(manifest["spec"]["accessModes"])
             return
         assert metadata["name"] not in self.pods, "a name is used once at a time"
         self._uids += 1

@@ -1,7 +1,7 @@
 """Failures: which count, how often a job is tried again, and what its rules say."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_cluster import Cluster, foreign_servers, job_manifest
 
@@ -138,6 +138,7 @@ def test_workers_that_fail_together_are_each_counted_once() -> None:
     assert all(cluster.created.count(f"mlr-worker-{worker}") == 2 for worker in range(3))
 
 
+@settings(deadline=None, max_examples=40)
 @given(kills=st.lists(st.one_of(st.none(), st.integers(0, 4)), max_size=12))
 def test_failures_are_counted_once_wherever_the_operator_is_killed(
     kills: list[int | None],
@@ -208,6 +209,7 @@ def test_a_worker_lost_after_the_servers_were_done_means_that_all_start_over() -
     assert cluster.status.succeeded_workers == ()
 
 
+@settings(deadline=None, max_examples=40)
 @given(kills=st.lists(st.one_of(st.none(), st.integers(0, 5)), max_size=10))
 def test_a_job_starts_over_wherever_the_operator_is_killed(kills: list[int | None]) -> None:
     cluster = Cluster(job_manifest(workers=2, parameterServers=foreign_servers(2))).run()

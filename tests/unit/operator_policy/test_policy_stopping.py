@@ -256,3 +256,23 @@ def test_why_a_job_waits_is_remembered_while_a_new_operator_has_not_planned_yet(
     cluster.settle()
     assert cluster.status_writes == writes
     assert cluster.reason(ADMITTED) == "WaitingForSlot"
+
+
+def test_each_server_has_a_volume_claim_of_its_own_which_outlives_a_suspension() -> None:
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    spec = {"checkpoint": {"volumeClaimTemplate": {"spec": claim}}}
+    cluster = Cluster(job_manifest(servers=2, **spec)).run()
+    names = {"mlr-server-0", "mlr-server-1"}
+    assert {key.name for key in cluster.volume_claims} == names
+    volumes = [cluster.pods[name]["spec"]["volumes"] for name in sorted(names)]
+    used = [one["persistentVolumeClaim"]["claimName"] for pod in volumes for one in pod
+            if "persistentVolumeClaim" in one]  # fmt: skip
+    assert used == sorted(names)
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.stop_obediently()
+    cluster.settle()
+    cluster.reap()
+    cluster.settle()
+    assert not cluster.pods
+    assert {key.name for key in cluster.volume_claims} == names
