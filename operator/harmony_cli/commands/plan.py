@@ -64,9 +64,10 @@ def plan(
     )
     if memory_bytes is not None:
         machine = _with_memory(machine, memory_bytes)
+    expected = planning.expected_profiles(jobs, measured)
     decision = planner.plan(
         planning.snapshot(
-            jobs, machine, measured, separated={}, last=Plan(), corrections={}, network=network
+            jobs, machine, expected, separated={}, last=Plan(), corrections={}, network=network
         )
     )
     if as_json:
