@@ -35,7 +35,7 @@ def test_a_kept_node_offers_its_gpus_and_no_cpu_slot(
     node: ObservedNode, open_kinds: list[str]
 ) -> None:
     state = ClusterState(now_seconds=0, nodes={node.name: node})
-    offered = pools(state, SETTINGS, "reservation")
+    offered = pools(state, SETTINGS, "reservation", {})
     assert [pool.device_kind for pool in offered if pool.closed is None] == open_kinds
 
 
