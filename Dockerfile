@@ -52,10 +52,11 @@ ENTRYPOINT ["python", "-m", "harmony_sidecar"]
 
 FROM torch AS worker
 ENV HARMONY_EXAMPLES=/opt/harmony/examples NVIDIA_DRIVER_CAPABILITIES=compute,utility
+# Copied, not mounted: a builder's cache notices another wheel only so.
+COPY --from=build /wheels /opt/harmony/wheels
 RUN --mount=type=bind,from=pip,source=/opt/pip,target=/opt/pip \
-    --mount=type=bind,from=build,source=/wheels,target=/wheels \
     /opt/pip/bin/pip --python /opt/harmony/bin/python install --no-cache-dir \
-        --constraint /opt/harmony/constraints.txt "$(echo /wheels/*.whl)[examples]"
+        --constraint /opt/harmony/constraints.txt "$(echo /opt/harmony/wheels/*.whl)[examples]"
 COPY worker_image/examples ${HARMONY_EXAMPLES}
 USER 10001:10001
 CMD ["python"]
