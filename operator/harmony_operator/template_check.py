@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from kubernetes.client import V1PodTemplateSpec
+from kubernetes.client import V1PersistentVolumeClaimTemplate, V1PodTemplateSpec
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
@@ -68,6 +68,27 @@ def template_errors(job: ObservedJob) -> tuple[str, ...]:
             if where not in told:
                 errors.append(f"{where}: {message}")
     return tuple(errors)
+
+
+def volume_claim_errors(job: ObservedJob) -> tuple[str, ...]:
+    """Return every fault in the template of the servers' volume claims."""
+    checkpoint = job.raw_spec.get("checkpoint")
+    template = checkpoint.get("volumeClaimTemplate") if isinstance(checkpoint, Mapping) else None
+    if template is None:
+        return ()
+    template = copy.deepcopy(template)
+    faults = list(_write_quantities_as_text(template, ()))
+    try:
+        spec = V1PersistentVolumeClaimTemplate.model_validate(template).spec
+    except ValidationError as error:
+        faults += explain(V1PersistentVolumeClaimTemplate, error)
+    else:
+        if not spec.access_modes:
+            faults.append((("spec", "accessModes"), "give one, such as [ReadWriteOnce]"))
+        if spec.resources is None or "storage" not in (spec.resources.requests or {}):
+            faults.append((("spec", "resources", "requests", "storage"), "say how much"))
+    where = ("spec", "checkpoint", "volumeClaimTemplate")
+    return tuple(f"{path_text((*where, *path))}: {message}" for path, message in faults)
 
 
 def _faults(template: object, main: str) -> list[Fault]:

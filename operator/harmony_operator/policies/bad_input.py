@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from harmony_api.conditions import ConditionType, ValidReason
 from harmony_api.job import SERVER_CONTAINER, WORKER_CONTAINER, HarmonyJobSpec
 from harmony_operator.policies.conditions import condition
-from harmony_operator.template_check import template_errors
+from harmony_operator.template_check import template_errors, volume_claim_errors
 from harmony_operator.view import JobView
 
 _TEMPLATES = ("spec.workers.template", "spec.parameterServers.template")
@@ -33,7 +33,7 @@ def fault_of(view: JobView) -> Fault | None:
         reason = ValidReason.INVALID_TEMPLATE if in_template else ValidReason.INVALID_SPEC
         return _fault(reason, errors)
     spec = job.job.spec
-    if errors := tuple(_spec_errors(spec)):
+    if errors := (*_spec_errors(spec), *volume_claim_errors(job)):
         return _fault(ValidReason.INVALID_SPEC, errors)
     known = condition(job.status.conditions, ConditionType.VALID)
     checked = (

@@ -69,6 +69,16 @@ MISTAKES: list[Any] = [
         id="a rule about a container that is not looked at",
     ),
     pytest.param(
+        {"checkpoint": {"volumeClaimTemplate": {"spec": {"accessModes": "ReadWriteOnce"}}}},
+        "InvalidSpec", "spec.checkpoint.volumeClaimTemplate.spec.accessModes",
+        id="access modes that are no list",
+    ),
+    pytest.param(
+        {"checkpoint": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}},
+        "InvalidSpec", "spec.checkpoint.volumeClaimTemplate.spec.resources.requests.storage",
+        id="a volume claim without a size",
+    ),
+    pytest.param(
         {"priorityClassName": "urgent"},
         "PriorityClassNotFound", "there is no PriorityClass 'urgent'",
         id="a priority class that does not exist",
