@@ -29,6 +29,12 @@ from harmony_planner.snapshot import (
 
 GROUPS_LOOKED_AT: Final = 8
 """Of the groups that a job may join, so many are predicted: those that promise most."""
+PREDICTIONS: Final = 160
+"""Of one round over all jobs; where many wait, fewer groups are looked at for each."""
+MOST_MOVES: Final = 8
+"""In one plan: the next one goes on from there."""
+SOURCES_LOOKED_AT: Final = 16
+"""Of the groups out of which a job could move, the slowest ones."""
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -46,13 +52,14 @@ class _Planning:
         )
         self._board = Board(snapshot)
         self._preempted_by: dict[str, Job] = {}
+        self._looked_at = GROUPS_LOOKED_AT
         self._room = snapshot.room or _room(snapshot.slots)
         self._closed = [slot for slot in snapshot.slots if slot.closed is not None]
 
     def plan(self) -> Plan:
         self._keep_current_groups()
         waiting = self._place_the_rest()
-        for _ in self._queue:
+        for _ in range(MOST_MOVES):
             if not self._make_best_move():
                 break
             waiting = self._place_the_rest()
@@ -123,6 +130,7 @@ class _Planning:
         """Give places to the jobs that have none; return why the others wait."""
         waiting: list[Waiting] = []
         placed = {job.name for draft in self._board.drafts.values() for job in draft.jobs}
+        self._looked_at = _share_of_predictions(len(self._queue) - len(placed))
         for job in self._queue:
             if job.name in placed:
                 continue
@@ -149,8 +157,12 @@ class _Planning:
         best_gain = WORTHWHILE_GAIN
         best: tuple[Draft, Draft] | None = None
         slowest = min((draft.speed for draft in self._board.drafts.values()), default=0.0)
-        for source in list(self._board.drafts.values()):
-            for job in source.jobs if len(source.jobs) > 1 else ():
+        sources = [draft for draft in self._board.drafts.values() if len(draft.jobs) > 1]
+        if len(sources) > SOURCES_LOOKED_AT:
+            sources = sorted(sources, key=lambda draft: draft.speed)[:SOURCES_LOOKED_AT]
+        self._looked_at = _share_of_predictions(sum(len(source.jobs) for source in sources))
+        for source in sources:
+            for job in source.jobs:
                 rest = tuple(other for other in source.jobs if other is not job)
                 left = self._board.draft(source.name, source.slots, rest, source.correction)
                 least = 0.0 if next(self._board.free_for(job), None) else slowest
@@ -209,7 +221,7 @@ class _Planning:
                 refusals.append(refusal)
             else:
                 found.append((draft.speed - most_speed(jobs, self._board.link), at, draft))
-        found = sorted(found, key=itemgetter(0, 1))[:GROUPS_LOOKED_AT]
+        found = sorted(found, key=itemgetter(0, 1))[: self._looked_at]
         return [draft for _, _, draft in sorted(found, key=itemgetter(1))], refusals
 
     def _waiting(self, job: Job, refusals: Sequence[str]) -> Waiting:
@@ -228,6 +240,10 @@ class _Planning:
             never_fits=never is not None,
             preempted_by=preemptor.name if preemptor else None,
         )
+
+
+def _share_of_predictions(jobs: int) -> int:
+    return max(1, min(GROUPS_LOOKED_AT, PREDICTIONS // max(1, jobs)))
 
 
 def _room(slots: Sequence[Slot]) -> tuple[tuple[Slot, int], ...]:

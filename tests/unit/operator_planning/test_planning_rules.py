@@ -113,7 +113,7 @@ def check(cluster: Cluster) -> None:
                 assert (slot.gpus > 0) == (gpus > 0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(["claim", "reservation"]), events)
 def test_groups_keep_the_rules_and_come_to_rest(
     binding: str, happened: list[tuple[str, Any]]
