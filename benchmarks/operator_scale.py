@@ -56,7 +56,11 @@ class Round:
     rss_bytes: float
     requests_per_job: float
     writes_per_job: float
+    cpu_seconds_per_job: float
+    """Of the operator, until it came to rest."""
     steady_state_writes: float
+    requests: Mapping[str, float]
+    """Per job, by verb and kind."""
 
 
 def main() -> int:
@@ -75,9 +79,15 @@ def main() -> int:
         Figure.of("operator.rss_bytes", [one.rss_bytes for one in rounds], "B"),
         Figure.of("operator.requests_per_job", [one.requests_per_job for one in rounds]),
         Figure.of("operator.writes_per_job", [one.writes_per_job for one in rounds]),
+        Figure.of("operator.cpu_seconds_per_job", [one.cpu_seconds_per_job for one in rounds], "s"),
         Figure.of("operator.steady_state_writes", [one.steady_state_writes for one in rounds]),
     ]
-    details = {"jobs": jobs, "arrival_seconds": arrival, "quiet_seconds": quiet}
+    details = {
+        "jobs": jobs,
+        "arrival_seconds": arrival,
+        "quiet_seconds": quiet,
+        "requests_per_job": dict(rounds[-1].requests),
+    }
     where = environment("kopf", "aiohttp", "pydantic")
     report("operator_scale", figures, options, where=where, details=details)
     return 0
@@ -102,7 +112,7 @@ def measure(jobs: int, arrival_seconds: float, quiet_seconds: float) -> Round:
                 for name, at in created.items()
             ]
             await_rest(process)
-            before = process.requests()
+            before, cpu_seconds = process.requests(), process.cpu_seconds()
             time.sleep(quiet_seconds)
             after = process.requests()
             return Round(
@@ -110,7 +120,9 @@ def measure(jobs: int, arrival_seconds: float, quiet_seconds: float) -> Round:
                 rss_bytes=process.rss_bytes(),
                 requests_per_job=sum(before.values()) / jobs,
                 writes_per_job=writes(before) / jobs,
+                cpu_seconds_per_job=cpu_seconds / jobs,
                 steady_state_writes=writes(after) - writes(before),
+                requests={" ".join(key): count / jobs for key, count in sorted(before.items())},
             )
 
 
@@ -190,6 +202,11 @@ class OperatorProcess:
                 if sample.name == "harmony_operator_api_requests_total" and kind != "Lease":
                     requests[verb, kind] += int(sample.value)
         return requests
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time that it has taken."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def rss_bytes(self) -> float:
         """Return the resident memory."""

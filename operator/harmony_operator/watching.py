@@ -35,10 +35,48 @@ class _Backoffs:
             yield 5
 
 
+class _NoDiffs(kopf.DiffBaseStorage):
+    """Keeps nothing of an object: nobody asks what changed since it was last handled.
+
+    kopf's own storages copy the whole object several times per event, which is most of what an
+    event costs.
+    """
+
+    def build(self, **_: Any) -> Any:
+        return {}
+
+    def fetch(self, **_: Any) -> Any:
+        return None
+
+    def store(self, **_: Any) -> None:
+        pass
+
+
+class _NoProgress(kopf.ProgressStorage):
+    """Keeps nothing of handlers: none is tried twice."""
+
+    def fetch(self, **_: Any) -> Any:
+        return None
+
+    def store(self, **_: Any) -> None:
+        pass
+
+    def purge(self, **_: Any) -> None:
+        pass
+
+    def touch(self, **_: Any) -> None:
+        pass
+
+    def clear(self, *, essence: Any) -> Any:
+        return essence
+
+
 def configure(settings: kopf.OperatorSettings) -> None:
     """Set how kopf watches."""
     settings.peering.standalone = True
     settings.posting.enabled = False
+    settings.persistence.diffbase_storage = _NoDiffs()
+    settings.persistence.progress_storage = _NoProgress()
     settings.networking.connect_timeout = 10
     settings.networking.request_timeout = 60
     settings.networking.error_backoffs = _Backoffs()
