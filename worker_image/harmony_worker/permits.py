@@ -131,9 +131,11 @@ class PermitClient:
         """The program is done: nobody shall wait for it any more."""
         self._tell(encode(MessageType.END))
         self._ended = True
+        self._standing = False
 
     def close(self) -> None:
         """Hang up; what is held is free at once."""
+        self._standing = False
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -169,14 +171,14 @@ class PermitClient:
             return False
         self._socket = connection
         self._reader = FrameReader()
-        self._silent = self._welcomed = self._standing = False
+        self._silent = self._welcomed = False
         self._unsent = encode(MessageType.HELLO, MAGIC, VERSION, self._flags, 0, 0) + self._unsent
         self._send(b"")
         return True
 
     def _lose(self) -> None:
         self.close()
-        self._silent = self._standing = False
+        self._silent = False
         self._lost_at = time.monotonic()
 
     def _send(self, frame: bytes) -> None:

@@ -275,6 +275,14 @@ def test_a_job_alone_sees_what_the_plan_says(make_node: MakeNode) -> None:
     wait_until(stops)
 
 
+def test_a_job_alone_that_has_ended_has_no_leave_any_more(make_node: MakeNode) -> None:
+    client = make_node("a/0").add("a").connect()
+    while client.acquire(Phase.COMP, 0).turn:
+        pass
+    client.end()
+    assert not client.acquire(Phase.COMP, 1).coordinated
+
+
 def test_a_newer_connection_of_the_worker_replaces_the_older(make_node: MakeNode) -> None:
     sidecar = make_node("a/0").add("a")
     old = sidecar.connect()
