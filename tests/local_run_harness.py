@@ -17,7 +17,7 @@ from harmony_cli.run_record import RunRecord
 
 Value = TypeVar("Value")
 EXAMPLES = Path(__file__).parents[1] / "worker_image" / "examples"
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 240.0
 
 
 def wait_for(

@@ -4,12 +4,16 @@ import json
 from collections.abc import Callable, Iterator
 
 import pytest
-from e2e_jobs import Jobs, install
+from e2e_jobs import Jobs
 
 from cluster import images, provider
+from cluster.harmony import install
 from cluster.waiting import until
 
 Kubectl = Callable[..., str]
+
+TAKEN = "gpus-of-others"
+PHASES = "jsonpath={.items[*].status.phase}"
 
 
 @pytest.fixture(scope="session")
@@ -38,25 +42,32 @@ def jobs(harmony: None, kubectl: Kubectl, namespace: str) -> Jobs:
 
 
 @pytest.fixture
-def one_gpu(cluster: provider.Cluster, kubectl: Kubectl) -> Iterator[str]:
+def one_gpu_each(cluster: provider.Cluster, kubectl: Kubectl) -> Iterator[None]:
+    """One GPU is free on every node."""
+    kubectl("create", "namespace", TAKEN)
+    slices = json.loads(kubectl("get", "resourceslices", "--output=json"))["items"]
+    taking = 0
+    for one in slices:
+        if len(one["spec"]["devices"]) > 1:
+            taking += 1
+            for manifest in _taking(len(one["spec"]["devices"]) - 1, one["spec"]["nodeName"]):
+                kubectl("-n", TAKEN, "create", "--filename=-", input=json.dumps(manifest))
+    until(
+        lambda: kubectl("-n", TAKEN, "get", "pods", "-o", PHASES).split() == ["Running"] * taking,
+        seconds=60,
+        what="the other GPUs are taken",
+    )
+    yield
+    kubectl("delete", "namespace", TAKEN)
+
+
+@pytest.fixture
+def one_gpu(cluster: provider.Cluster, kubectl: Kubectl, one_gpu_each: None) -> Iterator[str]:
     """The only node with a free GPU, and one is all that it has."""
     node, *others = cluster.nodes
     for other in others:
         kubectl("cordon", other)
-    slices = json.loads(kubectl("get", "resourceslices", "--output=json"))["items"]
-    [devices] = [len(one["spec"]["devices"]) for one in slices if one["spec"]["nodeName"] == node]
-    kubectl("create", "namespace", "gpus-of-others")
-    place = ("--namespace", "gpus-of-others")
-    if devices > 1:
-        for manifest in _taking(devices - 1, node):
-            kubectl(*place, "create", "--filename=-", input=json.dumps(manifest))
-        until(
-            lambda: kubectl(*place, "get", "pods", "--output=jsonpath={..phase}") == "Running",
-            seconds=60,
-            what="the other GPUs are taken",
-        )
     yield node
-    kubectl("delete", "namespace", "gpus-of-others")
     for other in others:
         kubectl("uncordon", other)
 
@@ -74,17 +85,17 @@ def _taking(count: int, node: str) -> list[dict[str, object]]:
         {
             "apiVersion": "resource.k8s.io/v1",
             "kind": "ResourceClaim",
-            "metadata": {"name": "taken"},
+            "metadata": {"name": f"taken-on-{node}"},
             "spec": {"devices": {"requests": [{"name": "gpus", "exactly": request}]}},
         },
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": "taker"},
+            "metadata": {"name": f"taker-on-{node}"},
             "spec": {
                 "nodeSelector": {"kubernetes.io/hostname": node},
                 "containers": [container],
-                "resourceClaims": [{"name": "gpus", "resourceClaimName": "taken"}],
+                "resourceClaims": [{"name": "gpus", "resourceClaimName": f"taken-on-{node}"}],
                 "terminationGracePeriodSeconds": 0,
             },
         },

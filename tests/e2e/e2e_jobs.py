@@ -4,41 +4,24 @@ import json
 import subprocess
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from cluster import binaries
+from cluster import harmony
 from cluster.waiting import until
 from harmony_api.sidecar_state import TurnPage, TurnRecord
 
 Kubectl = Callable[..., str]
 Manifest = dict[str, Any]
 
-CHART = Path(__file__).parents[2] / "charts" / "harmony"
 EXAMPLES = Path(__file__).parents[2] / "worker_image" / "examples"
-SYSTEM = "harmony-system"
 SIDECAR_PORT = 9401
 PATIENCE_SECONDS = 240.0
-
-
-def install(kubeconfig: Path, **values: str) -> None:
-    """Install or upgrade Harmony with the real helm, and wait until it is available."""
-    chosen = [
-        word
-        for name, value in {"gpu.deviceClass": "gpu.example.com", **values}.items()
-        for word in ("--set", f"{name}={value}")
-    ]
-    command = [binaries.path("helm"), "upgrade", "--install", "harmony", CHART]
-    place = ["--kubeconfig", kubeconfig, "--namespace", SYSTEM, "--create-namespace"]
-    done = subprocess.run(
-        [*command, *place, *chosen, "--wait", "--timeout", "180s"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def example(name: str, *, iterations: int, **workers: Any) -> Manifest:
@@ -50,6 +33,7 @@ def example(name: str, *, iterations: int, **workers: Any) -> Manifest:
     spec = manifest["spec"]
     spec["iterations"] = iterations
     spec["workers"] |= workers
+    spec["sharing"] = {"deviceMemory": {"footprint": "8Gi"}}
     [container] = spec["workers"]["template"]["spec"]["containers"]
     container.setdefault("env", []).append({"name": "OMP_NUM_THREADS", "value": "1"})
     return manifest
@@ -66,6 +50,23 @@ def telling_losses(manifest: Manifest) -> Manifest:
 def named(manifest: Manifest, name: str) -> Manifest:
     """The same job under another name."""
     return {**manifest, "metadata": {**manifest["metadata"], "name": name}}
+
+
+@dataclass
+class RecordedTurns:
+    """Turns as sidecars recorded them."""
+
+    by_worker: dict[tuple[str, int], list[TurnRecord]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def all(self) -> list[TurnRecord]:
+        """The turns of all workers."""
+        return [turn for turns in self.by_worker.values() for turn in turns]
+
+    def of_worker(self, job: str, index: int) -> list[TurnRecord]:
+        """The turns of one worker."""
+        return self.by_worker[job, index]
 
 
 @dataclass
@@ -156,15 +157,15 @@ class Jobs:
             self.kubectl("get", "hj", "--output=jsonpath={.items[*].status.conditions}"),
             self.kubectl("get", "events", "--sort-by=.lastTimestamp"),
             self.cluster_kubectl(
-                "--namespace", SYSTEM, "logs", "deployment/harmony-operator", "--tail=60"
+                "--namespace", harmony.NAMESPACE, "logs", "deployment/harmony-operator", "--tail=60"
             ),
         ]
         return "\n".join(parts)
 
     @contextmanager
-    def recorded_turns(self, *jobs: str) -> Iterator[Mapping[str, list[TurnRecord]]]:
-        """Collect the turns that the jobs' sidecars record, by job, while inside."""
-        turns: dict[str, list[TurnRecord]] = defaultdict(list)
+    def recorded_turns(self, *jobs: str) -> Iterator["RecordedTurns"]:
+        """Collect the turns that the jobs' sidecars record while inside."""
+        turns = RecordedTurns()
         over = threading.Event()
 
         def collect() -> None:
@@ -180,7 +181,8 @@ class Jobs:
                             continue  # it does not run yet, or not any more
                         page = TurnPage.model_validate_json(answer)
                         following[uid] = page.next_sequence
-                        turns[job] += page.turns
+                        index = int(pod["metadata"]["labels"]["harmony.dev/index"])
+                        turns.by_worker[job, index] += page.turns
 
         collector = threading.Thread(target=collect)
         collector.start()
@@ -189,11 +191,6 @@ class Jobs:
         finally:
             over.set()
             collector.join()
-
-
-def indices(pods: Iterable[Manifest]) -> set[int]:
-    """The indices of pods."""
-    return {int(pod["metadata"]["labels"]["harmony.dev/index"]) for pod in pods}
 
 
 def device_in(pod: Manifest) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from e2e_jobs import Jobs, Manifest, device_in, example, install, telling_losses
+from e2e_jobs import Jobs, Manifest, device_in, example, telling_losses
 
+from cluster.harmony import install
 from cluster.provider import Cluster
 from harmony_api.turn_checks import excessive_network_turns, overlapping_compute_turns
 from local_run_harness import EXAMPLES, harmony_run
@@ -67,7 +68,7 @@ def assert_trained_together(jobs: Jobs, local_losses: dict[str, dict[int, str]])
     assert "WorkersRunning" in described
     assert "Admitted" in described
 
-    both = [turn for of_job in turns.values() for turn in of_job]
+    both = turns.all()
     assert {turn.phase for turn in both} >= {"PULL", "COMP", "PUSH"}
     coordinated = [turn for turn in both if turn.turn]
     assert len(coordinated) > 2 * ITERATIONS, "most phases ran with a permit"
