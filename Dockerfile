@@ -4,6 +4,7 @@
 # writes outside /tmp and what is mounted, so all run with a read-only root file system, and as
 # any user. Where the package index is, and whom to trust, is the builder's configuration.
 ARG BASE_IMAGE=python:3.11-slim
+ARG SITE_PACKAGES=/opt/harmony/lib/python3.11/site-packages
 
 FROM ${BASE_IMAGE} AS base
 ENV PATH=/opt/harmony/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
@@ -24,39 +25,54 @@ RUN --mount=type=bind,from=pip,source=/opt/pip,target=/opt/pip \
     /opt/pip/bin/pip --python /opt/harmony/bin/python install --no-cache-dir \
         --constraint /opt/harmony/constraints.txt torch
 
-FROM pip AS build
+# Says by its extras what each image depends on; the code is copied, so that a change of it is a
+# small last layer.
+FROM pip AS project
 RUN /opt/pip/bin/pip install hatchling
 WORKDIR /src
-COPY pyproject.toml README.md ./
-COPY crds/harmony_api crds/harmony_api
-COPY operator operator
-COPY worker_image/harmony_sidecar worker_image/harmony_sidecar
-COPY worker_image/harmony_worker worker_image/harmony_worker
-RUN /opt/pip/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels .
+COPY pyproject.toml ./
+RUN touch README.md && /opt/pip/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels .
 
-FROM build AS install-operator
-RUN /opt/pip/bin/pip --python /opt/harmony/bin/python install "$(echo /wheels/*.whl)[operator]"
+FROM project AS operator-packages
+RUN /opt/pip/bin/pip --python /opt/harmony/bin/python install "$(echo /wheels/*.whl)[operator]" \
+    && /opt/pip/bin/pip --python /opt/harmony/bin/python uninstall --yes harmony
 
-FROM build AS install-sidecar
-RUN /opt/pip/bin/pip --python /opt/harmony/bin/python install "$(echo /wheels/*.whl)[sidecar]"
+FROM project AS sidecar-packages
+RUN /opt/pip/bin/pip --python /opt/harmony/bin/python install "$(echo /wheels/*.whl)[sidecar]" \
+    && /opt/pip/bin/pip --python /opt/harmony/bin/python uninstall --yes harmony
+
+FROM torch AS worker-packages
+COPY --from=project /wheels /wheels
+RUN --mount=type=bind,from=pip,source=/opt/pip,target=/opt/pip \
+    /opt/pip/bin/pip --python /opt/harmony/bin/python install --no-cache-dir \
+        --constraint /opt/harmony/constraints.txt "$(echo /wheels/*.whl)[examples]" \
+    && /opt/pip/bin/pip --python /opt/harmony/bin/python uninstall --yes harmony
 
 FROM base AS operator
-COPY --from=install-operator /opt/harmony /opt/harmony
+ARG SITE_PACKAGES
+COPY --from=operator-packages /opt/harmony /opt/harmony
+COPY crds/harmony_api ${SITE_PACKAGES}/harmony_api
+COPY operator/harmony_planner ${SITE_PACKAGES}/harmony_planner
+COPY operator/harmony_operator ${SITE_PACKAGES}/harmony_operator
+RUN python -m compileall -q ${SITE_PACKAGES}/harmony_*
 USER 10001:10001
 ENTRYPOINT ["python", "-m", "harmony_operator"]
 
 FROM base AS sidecar
-COPY --from=install-sidecar /opt/harmony /opt/harmony
+ARG SITE_PACKAGES
+COPY --from=sidecar-packages /opt/harmony /opt/harmony
+COPY crds/harmony_api ${SITE_PACKAGES}/harmony_api
+COPY worker_image/harmony_sidecar ${SITE_PACKAGES}/harmony_sidecar
+RUN python -m compileall -q ${SITE_PACKAGES}/harmony_*
 USER 10001:10001
 ENTRYPOINT ["python", "-m", "harmony_sidecar"]
 
-FROM torch AS worker
+FROM worker-packages AS worker
+ARG SITE_PACKAGES
 ENV HARMONY_EXAMPLES=/opt/harmony/examples NVIDIA_DRIVER_CAPABILITIES=compute,utility
-# Copied, not mounted: a builder's cache notices another wheel only so.
-COPY --from=build /wheels /opt/harmony/wheels
-RUN --mount=type=bind,from=pip,source=/opt/pip,target=/opt/pip \
-    /opt/pip/bin/pip --python /opt/harmony/bin/python install --no-cache-dir \
-        --constraint /opt/harmony/constraints.txt "$(echo /opt/harmony/wheels/*.whl)[examples]"
+COPY crds/harmony_api ${SITE_PACKAGES}/harmony_api
+COPY worker_image/harmony_worker ${SITE_PACKAGES}/harmony_worker
 COPY worker_image/examples ${HARMONY_EXAMPLES}
+RUN python -m compileall -q ${SITE_PACKAGES}/harmony_*
 USER 10001:10001
 CMD ["python"]
