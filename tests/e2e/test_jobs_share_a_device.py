@@ -1,19 +1,20 @@
 """Two real training jobs on one GPU of a real cluster: what the README promises, end to end."""
 
+import base64
+import io
 import re
+import tarfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from e2e_jobs import Jobs, Manifest, device_in, example, telling_losses
+from e2e_jobs import Jobs, Kubectl, Manifest, copy_of, device_in, example, telling_losses
 
+from cluster import images
 from cluster.harmony import install
 from cluster.provider import Cluster
 from harmony_api.turn_checks import excessive_network_turns, overlapping_compute_turns
 from local_run_harness import EXAMPLES, harmony_run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ITERATIONS = 60
 GPU = "nvidia.com/gpu"
@@ -29,24 +30,37 @@ def pair() -> tuple[Manifest, Manifest]:
 
 
 @pytest.fixture(scope="module")
+def program_text(harmony: None, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The text that transformer learns in a pod: the standard library of the image's Python."""
+    folder = tmp_path_factory.mktemp("text")
+    tell = "cd $(python -c 'import os; print(os.path.dirname(os.__file__))'); tar -cz *.py | base64"
+    image = f"--image={images.reference('worker')}"
+    kubectl("run", "teller", image, "--restart=Never", "--command", "--", "sh", "-c", tell)
+    kubectl("wait", "pod/teller", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
+    archive = base64.b64decode(kubectl("logs", "teller"))
+    kubectl("delete", "pod", "teller")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as text:
+        text.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture(scope="module")
 def local_losses(
-    pair: tuple[Manifest, Manifest], tmp_path_factory: pytest.TempPathFactory
+    pair: tuple[Manifest, Manifest], program_text: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, dict[int, str]]:
-    """What the same manifests train to without a cluster."""
-    folder: Path = tmp_path_factory.mktemp("local")
-    jobs = [_with_examples_from_here(job) for job in pair]
-    with harmony_run(folder, *jobs) as run:
+    """What the same manifests train to without a cluster, on the same text."""
+    mlp, transformer = (_with_examples_from_here(job) for job in pair)
+    [container] = transformer["spec"]["workers"]["template"]["spec"]["containers"]
+    container["args"] += ["--text", str(program_text)]
+    with harmony_run(tmp_path_factory.mktemp("local"), mlp, transformer) as run:
         assert run.finish() == 0, run.output()
         return {job["metadata"]["name"]: run.losses(job["metadata"]["name"]) for job in pair}
 
 
 def _with_examples_from_here(job: Manifest) -> Manifest:
-    copy = telling_losses(job)
+    copy: Manifest = copy_of(job)
     [container] = copy["spec"]["workers"]["template"]["spec"]["containers"]
-    container["env"] = [
-        {"name": "HARMONY_EXAMPLES", "value": str(EXAMPLES)},
-        *(one for one in container["env"] if one["name"] != "HARMONY_LOSS_LOG"),
-    ]
+    container["env"].insert(0, {"name": "HARMONY_EXAMPLES", "value": str(EXAMPLES)})
     return copy
 
 

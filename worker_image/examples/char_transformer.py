@@ -1,4 +1,4 @@
-"""A character transformer that learns the source text of Python's standard library."""
+"""A character transformer that learns program text: by default Python's standard library."""
 
 import argparse
 import sysconfig
@@ -13,9 +13,8 @@ import harmony_worker as harmony
 CHARACTERS = 128  # ASCII
 
 
-def standard_library() -> Tensor:
-    """Return the text of the library's top-level modules as one sequence of ASCII codes."""
-    folder = Path(sysconfig.get_path("stdlib"))
+def program_text(folder: Path) -> Tensor:
+    """Return the text of the folder's modules as one sequence of ASCII codes."""
     text = b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))
     return torch.frombuffer(bytearray(text), dtype=torch.uint8).clamp(max=CHARACTERS - 1)
 
@@ -51,6 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--iterations", type=int, help="default: 300")
+    parser.add_argument("--text", type=Path, default=Path(sysconfig.get_path("stdlib")))
     parser.add_argument("--batch-size", type=int, default=4)
     parser.add_argument("--context", type=int, default=64)
     parser.add_argument("--width", type=int, default=256)
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=4)
     arguments = parser.parse_args()
 
-    text = standard_library()
+    text = program_text(arguments.text)
     window = torch.arange(arguments.context + 1)
 
     with harmony.connect(seed=arguments.seed) as job:
