@@ -5,12 +5,14 @@ pause after it any number of them become one more pass.
 """
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import Callable
 from typing import Final
 
 from harmony_operator import metrics
+from harmony_operator.actions import Create, ReplaceGroupStatus, Step
 from harmony_operator.api_client import ApiError
 from harmony_operator.applying import Applier, StepError
 from harmony_operator.gpu_binding import GpuBinding
@@ -27,6 +29,9 @@ _IDLE_SECONDS: Final = 30.0
 """Without any wake there is a pass all the same."""
 _SHORTEST_PAUSE_SECONDS: Final = 0.1
 _RETRY_SECONDS: Final = 2.0
+_INDEPENDENT: Final = (Create, ReplaceGroupStatus)
+"""Steps of these kinds need not wait for each other."""
+_AT_ONCE: Final = 16
 
 _logger = logging.getLogger(__name__)
 
@@ -50,6 +55,7 @@ class PlannerTask:
         self._look_at_job = look_at_job
         self._memory = PlanningMemory()
         self._wanted = asyncio.Event()
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
         self.remarks = PlanMemory()
         """What the last plan said of the jobs."""
         self.finished_pass_seconds = time.monotonic()
@@ -67,12 +73,11 @@ class PlannerTask:
                     await self._wanted.wait()
             except TimeoutError:
                 pass
-            started = time.monotonic()
-            await self.plan_once()
-            await asyncio.sleep(max(_SHORTEST_PAUSE_SECONDS, time.monotonic() - started))
+            planning_seconds = await self.plan_once()
+            await asyncio.sleep(max(_SHORTEST_PAUSE_SECONDS, planning_seconds))
 
-    async def plan_once(self) -> None:
-        """Do one pass; what failed is tried again by a later one."""
+    async def plan_once(self) -> float:
+        """Do one pass; what failed is tried again by a later one. Return the planner's seconds."""
         self._wanted.clear()
         started = time.monotonic()
         state = self._mirror.state(time.time())
@@ -83,20 +88,31 @@ class PlannerTask:
         except Exception:
             _logger.exception("planning failed: jobs keep what they have")
             self._retry()
-            return
-        metrics.PLANNING_SECONDS.observe(time.monotonic() - started)
+            return time.monotonic() - started
+        planning_seconds = time.monotonic() - started
+        metrics.PLANNING_SECONDS.observe(planning_seconds)
         if result.why:
             _logger.info("planned: %s; %d changes", result.why, len(result.steps))
-        for step in result.steps:
-            try:
-                await self._applier.carry_out((step,))
-            except (StepError, ApiError) as error:
-                _logger.warning("the plan is not complete: %s", error)
-                self._retry()
+        for kind, steps in itertools.groupby(result.steps, type):
+            if kind in _INDEPENDENT:
+                await asyncio.gather(*map(self._do, steps))
+            else:
+                for step in steps:
+                    await self._do(step)
         self.remarks = result.remarks
         for job in result.changed:
             self._look_at_job(job)
         self.finished_pass_seconds = time.monotonic()
+        return planning_seconds
+
+    async def _do(self, step: Step) -> None:
+        """Write one change; one that fails stops none of the others."""
+        try:
+            async with self._at_once:
+                await self._applier.carry_out((step,))
+        except (StepError, ApiError) as error:
+            _logger.warning("the plan is not complete: %s", error)
+            self._retry()
 
     def _retry(self) -> None:
         asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.wake)
