@@ -5,6 +5,7 @@ layer: torch, by far the largest, is installed once as long as `constraints.txt`
 """
 
 import hashlib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -24,6 +25,8 @@ PROGRAM_IMAGES = {"pause": "init", "coredns": "coredns", "fake-gpus": "dra-examp
 HARMONY_IMAGES = ("operator", "sidecar", "worker")
 # Everything that the nodes of a test cluster have; `python` is the base of Harmony's images.
 ALL = ("python", *PROGRAM_IMAGES, *HARMONY_IMAGES)
+# A full set has about fifty; what is older goes when there are more.
+KEPT_LAYERS = 150
 HARMONY_VERSION = "0.1.0"
 
 # The builder's own configuration of package downloads, lent to the build and kept in no image.
@@ -46,7 +49,13 @@ def build(names: Iterable[str], say: Say = print) -> dict[str, str]:
     `names` are among `ALL`.
     """
     with lock("images"):
-        return {name: _build(name, say) for name in names}
+        # Of builds that were killed.
+        _buildah("rm", "--all")
+        ids = {name: _build(name, say) for name in names}
+        if len(_buildah("images", "--all", "--quiet").split()) > KEPT_LAYERS:
+            say("removing layers of older images ...")
+            _buildah("rmi", "--prune")
+        return ids
 
 
 def push(name: str, layout: Path) -> None:
@@ -110,8 +119,11 @@ def _image_id(name: str) -> str:
 
 
 def _buildah(*arguments: str) -> str:
-    store = ["--root", f"{CACHE}/buildah", "--runroot", f"{CACHE}/buildah-run"]
-    return _run(["buildah", *store, "--storage-driver=overlay", *arguments])
+    store = ("--root", f"{CACHE}/buildah", "--runroot", f"{CACHE}/buildah-run")
+    # What it mounts ends with it, and it with this process.
+    alone = ("unshare", "--mount") if os.geteuid() == 0 else ()
+    tied = ("setpriv", "--pdeathsig", "KILL", *alone)
+    return _run([*tied, "buildah", *store, "--storage-driver=overlay", *arguments])
 
 
 def _run(command: Sequence[str]) -> str:

@@ -48,6 +48,8 @@ class StubNodes:
         """When the watch first brought a pod, by the monotonic clock."""
         self.holds: Callable[[Raw], bool] = lambda _: False
         """Pods for which it holds are neither bound nor run."""
+        self.addresses: Callable[[Raw], str | None] = lambda _: None
+        """The IP that a pod gets; None: it has none and cannot be asked."""
         self.refusals: Callable[[Raw], Raw | None] = lambda _: None
         """The status of a pod that is not run but reported so."""
         self._url, self._token = server.url, server.token
@@ -83,6 +85,12 @@ class StubNodes:
     def end(self, namespace: str, name: str, exit_code: int = 0, reason: str = "") -> None:
         """End a pod's main container."""
         self._do(self._end(self._pods[namespace, name], exit_code, reason))
+
+    def offer(self, resources: Mapping[str, str]) -> None:
+        """Have every node offer more."""
+        self.allocatable |= resources
+        for name in self.names:
+            self._do(self._report_node(name, "True"))
 
     def set_ready(self, node: str, ready: bool) -> None:
         """Report a node as ready or as unknown, as after its loss."""
@@ -254,6 +262,7 @@ class StubNodes:
             {
                 "phase": "Running",
                 "startTime": _now(),
+                **({} if (ip := self.addresses(pod)) is None else {"podIP": ip}),
                 "conditions": _conditions("True"),
                 "containerStatuses": _containers(pod, "containers", running, ready=True),
                 "initContainerStatuses": _containers(pod, "initContainers", running, ready=True),
