@@ -31,12 +31,18 @@ def nodes(api_server: ApiServer, namespace: str) -> Iterator[StubNodes]:
 def start_operator(
     api_server: ApiServer, namespace: str, tmp_path: Path
 ) -> Iterator[StartOperator]:
-    """`start_operator(name="operator", kubeconfig=...)` starts one; all end with the test."""
+    """`start_operator(name, kubeconfig, **settings)` starts one; all end with the test."""
     started: list[OperatorProcess] = []
 
-    def start(name: str = "operator", kubeconfig: Path | None = None) -> OperatorProcess:
+    def start(
+        name: str = "operator", kubeconfig: Path | None = None, **settings: str
+    ) -> OperatorProcess:
         operator = OperatorProcess(
-            kubeconfig or api_server.kubeconfig, namespace, tmp_path, f"{namespace}-{name}"
+            kubeconfig or api_server.kubeconfig,
+            namespace,
+            tmp_path,
+            f"{namespace}-{name}",
+            **settings,
         )
         started.append(operator)
         operator.start()

@@ -21,7 +21,10 @@ SECONDS = 60.0
 class OperatorProcess:
     """`python -m harmony_operator`, which may be killed and started again under its name."""
 
-    def __init__(self, kubeconfig: Path, namespace: str, folder: Path, name: str) -> None:
+    def __init__(
+        self, kubeconfig: Path, namespace: str, folder: Path, name: str, **settings: str
+    ) -> None:
+        """`settings` are variables without their prefix, as in `GPU_BINDING="reservation"`."""
         self.name = name
         self.log = folder / f"{name}.log"
         self.metrics_port, self._probe_port = free_port(), free_port()
@@ -34,6 +37,7 @@ class OperatorProcess:
             "HARMONY_OPERATOR_GPU_BINDING": "none",
             "HARMONY_OPERATOR_PROBE_PORT": str(self._probe_port),
             "HARMONY_OPERATOR_METRICS_PORT": str(self.metrics_port),
+            **{f"HARMONY_OPERATOR_{key}": value for key, value in settings.items()},
         }
         self._process: Process | None = None
 

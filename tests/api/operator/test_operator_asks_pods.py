@@ -1,0 +1,148 @@
+"""What the operator asks pods over HTTP: sidecars for profiles, reservations for devices.
+
+Pods of this tier do not run, so their answers come from the test, at loopback addresses of its
+own.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from operator_runs import Cluster, OperatorProcess, Raw, job
+
+from cluster.stub_nodes import StubNodes
+from harmony_api.pod_layout import RESERVATION_HTTP_PORT, SIDECAR_HTTP_PORT
+from harmony_api.profile import JobProfile
+from harmony_api.sidecar_state import SidecarState
+
+
+@contextmanager
+def answering(address: str, port: int, answers: dict[str, str]) -> Iterator[None]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            text = answers.get(self.path)
+            self.send_response(404 if text is None else 200)
+            self.end_headers()
+            self.wfile.write((text or "").encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer((address, port), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def role(pod: Raw) -> str:
+    name: str = pod["metadata"]["labels"]["harmony.dev/role"]
+    return name
+
+
+def test_progress_and_profile_come_from_the_sidecars(
+    here: Cluster, nodes: StubNodes, operator: OperatorProcess
+) -> None:
+    address = "127.71.0.1"
+    nodes.addresses = lambda pod: address if role(pod) == "worker" else None
+    profile = JobProfile(
+        iterations=200,
+        compute_microseconds=90_000,
+        pull_microseconds=30_000,
+        push_microseconds=30_000,
+    )
+    state = SidecarState(
+        job=f"{here.namespace}/mlr",
+        worker=0,
+        connected=True,
+        iteration=300,
+        total=1000,
+        profile=profile,
+    )
+    answers = {"/state": state.model_dump_json(by_alias=True)}
+    with answering(address, SIDECAR_HTTP_PORT, answers):
+        here.apply(job(workers=1, iterations=1000))
+        here.wait("the profile is in the status", lambda: here.job("mlr")["status"]["profiles"])
+    status = here.job("mlr")["status"]
+    assert status["profiles"][0]["computeMicroseconds"] == 90_000
+    assert status["progress"]["iteration"] == 300
+    assert status["progress"]["total"] == 1000
+    assert "300" in here.kubectl("get", "hj", "mlr")
+
+
+def test_a_reservation_tells_its_devices_before_the_workers_are_made(
+    here: Cluster, nodes: StubNodes, start_operator
+) -> None:
+    address = "127.71.0.2"
+    nodes.addresses = lambda pod: address if role(pod) == "reservation" else None
+    nodes.offer({"nvidia.com/gpu": "1"})
+    gpu = job(workers=1)
+    gpu["spec"]["workers"]["gpusPerWorker"] = 1
+    operator: OperatorProcess = start_operator(GPU_BINDING="reservation")
+    operator.wait_leading()
+    here.apply(gpu)
+    here.wait(
+        "the reservation runs",
+        lambda: [
+            pod
+            for pod in here.objects("pods")
+            if role(pod) == "reservation" and pod["status"]["phase"] == "Running"
+        ],
+    )
+    assert "mlr-worker-0" not in here.names("pods")
+    with answering(address, RESERVATION_HTTP_PORT, {"/devices": "GPU-71\n"}):
+        here.wait_condition("mlr", "Running")
+    worker = next(pod for pod in here.objects("pods") if role(pod) == "worker")
+    main = next(one for one in worker["spec"]["containers"] if one["name"] == "worker")
+    assert "GPU-71" in [variable.get("value") for variable in main["env"]]
+    assert "GPU-71" in worker["metadata"]["annotations"]["harmony.dev/node-plan"]
+
+    nodes.end(here.namespace, "mlr-worker-0")
+    here.wait_condition("mlr", "Succeeded")
+    here.wait("group and reservation are gone", lambda: not here.names("hg"))
+    here.wait(
+        "the device is free",
+        lambda: not [pod for pod in here.objects("pods") if role(pod) == "reservation"],
+    )
+
+
+def test_a_group_has_one_claim_for_each_slot_which_goes_with_it(
+    here: Cluster, nodes: StubNodes, start_operator
+) -> None:
+    node_name = nodes.names[0]
+    here.apply(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": f"{node_name}-gpus"},
+            "spec": {
+                "driver": "gpu.example.com",
+                "nodeName": node_name,
+                "pool": {"name": node_name, "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": "gpu-0"}],
+            },
+        }
+    )
+    gpu = job(workers=1)
+    gpu["spec"]["workers"]["gpusPerWorker"] = 1
+    operator: OperatorProcess = start_operator(GPU_BINDING="claim", DEVICE_CLASS="gpu.example.com")
+    operator.wait_leading()
+    try:
+        here.apply(gpu)
+        here.wait("the worker exists", lambda: "mlr-worker-0" in here.names("pods"))
+        claims = here.objects("resourceclaims")
+        assert len(claims) == 1
+        worker = next(pod for pod in here.objects("pods") if role(pod) == "worker")
+        named = [one["resourceClaimName"] for one in worker["spec"]["resourceClaims"]]
+        assert named == [claims[0]["metadata"]["name"]]
+        here.wait_condition("mlr", "Running")
+        nodes.end(here.namespace, "mlr-worker-0")
+        here.wait_condition("mlr", "Succeeded")
+        here.wait("the claim is gone", lambda: not here.names("resourceclaims"))
+    finally:
+        here.kubectl("delete", "resourceslice", f"{node_name}-gpus")
