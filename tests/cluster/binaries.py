@@ -159,11 +159,14 @@ def _install(tools: Iterable[str], say: Say) -> None:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise NotPossibleError(f"as root, install with your package manager: {' '.join(packages)}")
     say(f"installing {' '.join(packages)} ...")
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for step in (["apt-get", "update"], command):
         done = subprocess.run(step, env=environment, capture_output=True)
         if done.returncode != 0:
             raise NotPossibleError(f"{' '.join(step)}: {done.stderr.decode()[-2000:]}")
+    if "etcd-server" in packages and shutil.which("systemctl"):
+        # Only the program is wanted, not the service that Debian starts.
+        subprocess.run(["systemctl", "disable", "--now", "etcd"], capture_output=True)
 
 
 def _search_path() -> str:

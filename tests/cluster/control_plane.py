@@ -189,7 +189,7 @@ class ControlPlane:
             "--allocate-node-cidrs=false",
             "--leader-elect=false",
             # A lost node is noticed in seconds instead of most of a minute.
-            "--node-monitor-grace-period=6s",
+            "--node-monitor-grace-period=10s",
             "--node-monitor-period=1s",
             "--bind-address=127.0.0.1",
             f"--secure-port={self._place.controller_manager_port}",
