@@ -105,16 +105,23 @@ class Board:
 
     def free_for(self, job: Job) -> Iterator[Slot]:
         """Yield the free slots in which the job may begin a group, in their order."""
-        fitting = [
-            positions
-            for positions in self._free.values()
-            if positions and begins_on(job, self._slots[positions[0]])
-        ]
-        return (self._slots[at] for at in merge(*fitting))
+        return (slot for slot in self._free_of_its_size(job) if accepts(job, slot))
+
+    def barred_for(self, job: Job) -> Iterator[Slot]:
+        """Yield the other free slots of its size, on whose nodes it may not begin."""
+        return (slot for slot in self._free_of_its_size(job) if not accepts(job, slot))
 
     def is_free(self, slot: Slot) -> bool:
         """Whether no group holds the slot, closed or not."""
         return slot.name not in self._held
+
+    def _free_of_its_size(self, job: Job) -> Iterator[Slot]:
+        fitting = [
+            positions
+            for positions in self._free.values()
+            if positions and _has_its_size(job, self._slots[positions[0]])
+        ]
+        return (self._slots[at] for at in merge(*fitting))
 
     def _release(self, slot: Slot) -> None:
         self._held.discard(slot.name)
@@ -129,15 +136,18 @@ class Board:
 
 
 def fits(job: Job, slot: Slot) -> bool:
-    """Whether one of the job's workers can run on the slot when it is alone there."""
-    kind = (job.gpus_per_worker > 0) == (slot.gpus > 0)
-    enough = job.gpus_per_worker <= slot.gpus
-    return kind and enough and memory.why_it_does_not_fit([job], slot) is None
+    """Whether one of the job's workers can begin on the slot when it is alone there."""
+    return accepts(job, slot) and _holds(job, slot)
 
 
 def begins_on(job: Job, slot: Slot) -> bool:
     """Whether the job may begin a group there: with none of the slot's GPUs left idle."""
-    return job.gpus_per_worker == slot.gpus and fits(job, slot)
+    return accepts(job, slot) and _has_its_size(job, slot)
+
+
+def accepts(job: Job, slot: Slot) -> bool:
+    """Whether the job's workers may begin on the slot's node."""
+    return slot.node not in job.barred and slot.node not in job.unschedulable
 
 
 def closed(slots: Sequence[Slot]) -> str | None:
@@ -160,6 +170,16 @@ def not_worthwhile(draft: Draft, old: Draft) -> str | None:
             f"from {old.speed:.2f} to {draft.speed:.2f} jobs at a time"
         )
     return None
+
+
+def _has_its_size(job: Job, slot: Slot) -> bool:
+    return job.gpus_per_worker == slot.gpus and _holds(job, slot)
+
+
+def _holds(job: Job, slot: Slot) -> bool:
+    kind = (job.gpus_per_worker > 0) == (slot.gpus > 0)
+    enough = job.gpus_per_worker <= slot.gpus
+    return kind and enough and memory.why_it_does_not_fit([job], slot) is None
 
 
 def _shape(slot: Slot) -> tuple[int, int | None]:

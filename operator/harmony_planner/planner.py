@@ -7,7 +7,7 @@ whose total speed it raises most. Where there is none, it takes the place of job
 priority. What finds no place waits, and the plan says why.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
@@ -53,7 +53,9 @@ class _Planning:
         self._board = Board(snapshot)
         self._preempted_by: dict[str, Job] = {}
         self._looked_at = GROUPS_LOOKED_AT
-        self._room = snapshot.room or _room(snapshot.slots)
+        self._slots = {slot.name: slot for slot in snapshot.slots}
+        self._groups = {group.name: group for group in snapshot.groups}
+        self._rooms: dict[frozenset[str], list[tuple[Slot, int]]] = {}
         self._closed = [slot for slot in snapshot.slots if slot.closed is not None]
 
     def plan(self) -> Plan:
@@ -72,18 +74,17 @@ class _Planning:
 
     def _keep_current_groups(self) -> None:
         """Take over the groups that exist, without the members that may not stay."""
-        slots = {slot.name: slot for slot in self._snapshot.slots}
         members: dict[str, list[Job]] = defaultdict(list)
         for job in self._queue:
             if job.current_group is not None:
                 members[job.current_group].append(job)
         broken = []
         for current in self._snapshot.groups:
-            jobs = [job for job in members[current.name] if job.workers <= len(current.slots)]
+            jobs = [job for job in members[current.name] if self._may_stay(job, current)]
             if not jobs:
                 continue
             names = current.slots[: max(job.workers for job in jobs)]
-            found = [slots.get(name) for name in names]
+            found = [self._slots.get(name) for name in names]
             whole = [slot for slot in found if slot is not None]
             if len(whole) == len(found):
                 self._keep(current, whole, jobs)
@@ -92,6 +93,12 @@ class _Planning:
         for current, found, jobs in broken:
             if (mended := self._mended(found, jobs)) is not None:
                 self._keep(current, mended, jobs)
+
+    def _may_stay(self, job: Job, current: CurrentGroup) -> bool:
+        """Whether the job has slots there, and its workers are not kept from running on them."""
+        slots = (self._slots.get(name) for name in current.slots[: job.workers])
+        stuck = any(slot is not None and slot.node in job.unschedulable for slot in slots)
+        return job.workers <= len(current.slots) and not stuck
 
     def _keep(self, current: CurrentGroup, slots: Sequence[Slot], jobs: Sequence[Job]) -> None:
         """Keep a group with as many of the jobs as may stay, the first in the queue first."""
@@ -121,7 +128,11 @@ class _Planning:
             return None
         widest = max(jobs, key=lambda job: job.workers)
         kept = {slot.name for slot in slots if slot is not None}
-        free = (slot for slot in self._board.free_for(widest) if slot.name not in kept)
+        free = (
+            slot
+            for slot in self._board.free_for(widest)
+            if slot.name not in kept and all(fits(job, slot) for job in jobs)
+        )
         mended = [slot if slot is not None else next(free, None) for slot in slots]
         found = [slot for slot in mended if slot is not None]
         return found if len(found) == len(slots) else None
@@ -129,6 +140,7 @@ class _Planning:
     def _place_the_rest(self) -> list[Waiting]:
         """Give places to the jobs that have none; return why the others wait."""
         waiting: list[Waiting] = []
+        stuck: list[tuple[Job, list[str]]] = []
         placed = {job.name for draft in self._board.drafts.values() for job in draft.jobs}
         self._looked_at = _share_of_predictions(len(self._queue) - len(placed))
         for job in self._queue:
@@ -138,6 +150,9 @@ class _Planning:
             if best is not None:
                 self._board.put(best)
                 self._preempted_by.pop(job.name, None)
+                continue
+            if job.unschedulable:
+                stuck.append((job, refusals))
                 continue
             room = make_room(job, self._board)
             if room is None:
@@ -150,7 +165,30 @@ class _Planning:
             for displaced in room.displaced:
                 placed.discard(displaced.name)
                 self._preempted_by[displaced.name] = job
+        for job, refusals in stuck:
+            if (draft := self._where_it_was(job)) is not None:
+                self._board.put(draft)
+            else:
+                waiting.append(self._waiting(job, refusals))
         return waiting
+
+    def _where_it_was(self, job: Job) -> Draft | None:
+        """Return the group of a job with no other place, if nobody else took its slots."""
+        current = self._groups.get(job.current_group or "")
+        slots = [self._slots.get(name) for name in current.slots] if current is not None else []
+        its_slots = [slot for slot in slots[: job.workers] if slot is not None]
+        if current is None or len(its_slots) < job.workers:
+            return None
+        draft = self._board.drafts.get(current.name)
+        there = draft.slots if draft is not None else ()
+        if any(one.name != other.name for one, other in zip(there, its_slots, strict=False)):
+            return None
+        if not all(map(self._board.is_free, its_slots[len(there) :])):
+            return None
+        together = {one.name for one in draft.jobs} if draft is not None else set[str]()
+        jobs = tuple(one for one in self._queue if one.name in together or one is job)
+        again = self._kept(current, max(there, its_slots, key=len), jobs)
+        return again if again.judgement.refusal is None else None
 
     def _make_best_move(self) -> bool:
         """Move the one job that gains most by it, if any gains enough; say whether one did."""
@@ -224,15 +262,32 @@ class _Planning:
         found = sorted(found, key=itemgetter(0, 1))[: self._looked_at]
         return [draft for _, _, draft in sorted(found, key=itemgetter(1))], refusals
 
+    def _room(self, job: Job) -> list[tuple[Slot, int]]:
+        """Return one slot of each kind where the job may run, and how many there are of it."""
+        barred = frozenset(job.barred)
+        if barred not in self._rooms:
+            self._rooms[barred] = self._room_without(barred)
+        return self._rooms[barred]
+
+    def _room_without(self, nodes: frozenset[str]) -> list[tuple[Slot, int]]:
+        first: dict[tuple[int, int | None], Slot] = {}
+        counts = Counter[tuple[int, int | None]]()
+        for slot, count in self._snapshot.room or ((slot, 1) for slot in self._snapshot.slots):
+            if slot.node not in nodes:
+                kind = slot.gpus, slot.memory_bytes
+                first.setdefault(kind, slot)
+                counts[kind] += count
+        return [(slot, counts[kind]) for kind, slot in first.items()]
+
     def _waiting(self, job: Job, refusals: Sequence[str]) -> Waiting:
-        never = wording.why_it_never_fits(job, self._room)
+        never = wording.why_it_never_fits(job, self._room(job))
         preemptor = self._preempted_by.get(job.name)
         closed_to_it = [why for slot in self._closed if fits(job, slot) and (why := slot.closed)]
         reason = wording.waiting_reason(
             job,
-            [*refusals, *closed_to_it],
+            [*refusals, *wording.why_not_there(job, self._board.barred_for(job)), *closed_to_it],
             preemptor,
-            outranks=job.priority > self._queue[-1].priority,
+            outranks=job.priority > self._queue[-1].priority and not job.unschedulable,
         )
         return Waiting(
             job=job.name,
@@ -244,14 +299,6 @@ class _Planning:
 
 def _share_of_predictions(jobs: int) -> int:
     return max(1, min(GROUPS_LOOKED_AT, PREDICTIONS // max(1, jobs)))
-
-
-def _room(slots: Sequence[Slot]) -> tuple[tuple[Slot, int], ...]:
-    """Return one slot of each kind, and how many of it there are."""
-    found: dict[tuple[int, int | None], list[Slot]] = defaultdict(list)
-    for slot in slots:
-        found[slot.gpus, slot.memory_bytes].append(slot)
-    return tuple((alike[0], len(alike)) for alike in found.values())
 
 
 def _finished(draft: Draft) -> Group:

@@ -5,7 +5,7 @@ the same snapshot gives the same plan, and a plan can be tried out without doing
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from harmony_api.profile import JobProfile
@@ -43,6 +43,12 @@ class Job:
     """Jobs with which it was measured to be slower than in turn."""
     current_group: str | None = None
     """Name of the group that it is a member of now."""
+    barred: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """By node, why its workers may not begin there, in words; one that is there stays. What a
+    group gains does not depend on it, so it does not count when jobs are compared."""
+    unschedulable: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """By node, why its workers did not get to run there although the plan had given them a slot.
+    For as long as a node is listed the job goes elsewhere if it can."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +87,8 @@ class Snapshot:
     servers_share_core: bool = False
     """Updates of all members' servers run on one core of the node, one after the other."""
     room: tuple[tuple[Slot, int], ...] = ()
-    """A slot of each kind, and how many of it there were if all were free; empty: `slots` has
-    all. For the words about a job that can never run."""
+    """A slot of each kind and node, and how many of it there were if all were free; empty:
+    `slots` has all. For the words about a job that can never run."""
 
 
 @dataclass(frozen=True, kw_only=True)

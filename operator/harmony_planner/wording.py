@@ -4,7 +4,7 @@ A plan that nobody can follow is not trusted; the sentences are part of the plan
 in the command line, in the run's record, and in conditions and events on a cluster.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from harmony_planner.arrangement import Arrangement
@@ -49,7 +49,7 @@ def member_reason(
 def why_it_never_fits(job: Job, room: Sequence[tuple[Slot, int]]) -> str | None:
     """Say why the job could not run even if every slot were free; None where it could.
 
-    `room` has one slot of each kind, and how many there are of it.
+    `room` has one slot of each kind on the nodes where it may run, and how many there are of it.
     """
     gpus = job.gpus_per_worker
     large = [(slot, n) for slot, n in room if slot.gpus >= gpus and (slot.gpus > 0) == (gpus > 0)]
@@ -57,11 +57,21 @@ def why_it_never_fits(job: Job, room: Sequence[tuple[Slot, int]]) -> str | None:
     if count < job.workers:
         kind = f" of {_counted(gpus, 'GPU')}" if gpus else ""
         there = f"there {'is' if count == 1 else 'are'} {count or 'none'}"
-        return f"needs {_counted(job.workers, 'slot')}{kind}, {there}"
+        may_use = f" that it may use: {'; '.join(_whys(job.barred))}" if job.barred else ""
+        return f"needs {_counted(job.workers, 'slot')}{kind}, {there}{may_use}"
     too_small = [(why, n) for slot, n in large if (why := why_it_does_not_fit([job], slot))]
     if count - sum(n for _, n in too_small) < job.workers:
         return too_small[0][0]
     return None
+
+
+def why_not_there(job: Job, slots: Iterable[Slot]) -> list[str]:
+    """Say once for each cause why the job may not begin on slots that would fit it."""
+    barred = {slot.node: job.barred.get(slot.node, "") for slot in slots}
+    nodes: dict[str, list[str]] = {}
+    for node, why in {**barred, **job.unschedulable}.items():
+        nodes.setdefault(why, []).append(node)
+    return [f"cannot use node {_some(on)}: {why}" for why, on in nodes.items()]
 
 
 def waiting_reason(
@@ -83,6 +93,15 @@ def waiting_reason(
         ranks = f"whose priority {preemptor.priority} is above its {job.priority}"
         why = f"made way for {preemptor.name}, {ranks}; {why}"
     return why
+
+
+def _whys(barred: Mapping[str, str]) -> list[str]:
+    return list(dict.fromkeys(barred.values()))[:MOST_REFUSALS]
+
+
+def _some(nodes: Sequence[str]) -> str:
+    more = len(nodes) - 1
+    return f"{nodes[0]} and {more} more" if more else nodes[0]
 
 
 def _counted(count: int, what: str) -> str:

@@ -203,11 +203,21 @@ def test_a_job_larger_than_every_device_says_so() -> None:
 measured = st.builds(profile, st.integers(0, 150), milliseconds, milliseconds, milliseconds)
 
 
+NODES = ("node-a", "node-b")
+some_nodes = st.dictionaries(
+    st.sampled_from(NODES), st.just("it has another zone"), max_size=1
+) | st.just({})
+
+
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
     """Snapshots with every kind of job, some of them running in groups already."""
     places = tuple(
-        replace(slot, closed=draw(st.sampled_from([None, None, None, "node is cordoned"])))
+        replace(
+            slot,
+            node=draw(st.sampled_from(NODES)),
+            closed=draw(st.sampled_from([None, None, None, "node is cordoned"])),
+        )
         for slot in slots(
             draw(st.integers(1, 3)), memory_bytes=draw(st.sampled_from([None, 8 * GIB]))
         )
@@ -235,6 +245,8 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
                 profile=draw(st.none() | measured),
                 separated_from=frozenset(draw(st.sets(st.sampled_from(names), max_size=1))),
                 current_group=draw(st.sampled_from([None, *(group.name for group in groups)])),
+                barred=draw(some_nodes),
+                unschedulable=draw(some_nodes),
             )
         )
     return Snapshot(
@@ -255,6 +267,7 @@ def test_every_plan_keeps_every_rule(snapshot: Snapshot) -> None:
     assert sorted([*placed, *(waiting.job for waiting in decision.waiting)]) == sorted(jobs)
     assert all(waiting.reason for waiting in decision.waiting)
     closed = {slot.name for slot in snapshot.slots if slot.closed}
+    nodes = {slot.name: slot.node for slot in snapshot.slots}
     used = [slot for group in decision.groups for slot in group.slots]
     assert len(used) == len(set(used))
     assert set(used) <= {slot.name for slot in snapshot.slots}
@@ -288,6 +301,8 @@ def test_every_plan_keeps_every_rule(snapshot: Snapshot) -> None:
         for member in group.members:
             if jobs[member.job].current_group != group.name:
                 assert not closed.intersection(member.slots)
+                barred = jobs[member.job].barred.keys() | jobs[member.job].unschedulable.keys()
+                assert barred.isdisjoint(nodes[name] for name in member.slots)
     for waiting in decision.waiting:
         if waiting.preempted_by is not None:
             assert waiting.preempted_by in placed
