@@ -205,9 +205,10 @@ def test_the_operator_may_watch_what_it_mirrors(objects: Objects, kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", get_args(actions.Kind))
-def test_the_operator_may_delete_what_it_makes(objects: Objects, kind: str) -> None:
-    assert "delete" in allowed(objects, kind)
+def test_the_operator_may_make_and_delete_what_its_work_needs(objects: Objects, kind: str) -> None:
+    # Jobs come from users; a server's volume claim goes with its job, by its owner.
     assert ("create" in allowed(objects, kind)) == (kind != "HarmonyJob")
+    assert ("delete" in allowed(objects, kind)) == (kind != "PersistentVolumeClaim")
 
 
 def test_the_operator_can_neither_read_secrets_nor_write_specs_of_jobs(objects: Objects) -> None:
