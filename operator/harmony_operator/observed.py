@@ -8,7 +8,7 @@ Times are seconds since the epoch.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from harmony_api.harmony_group import HarmonyGroupSpec, HarmonyGroupStatus
 from harmony_api.job import HarmonyJob
@@ -17,6 +17,7 @@ from harmony_api.profile import JobProfile
 
 Role = Literal["worker", "server"]
 PodPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
+_CONDITION_DOMAINS: Final = ("node.kubernetes.io", "node.cloudprovider.kubernetes.io")
 
 
 class ObjectKey(NamedTuple):
@@ -118,6 +119,22 @@ class ObservedGroup:
     status: HarmonyGroupStatus
 
 
+class Taint(NamedTuple):
+    """What keeps pods away from a node that do not tolerate it."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+    def __str__(self) -> str:
+        return f"{self.key}{self.value and f'={self.value}'}:{self.effect}"
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the cluster sets it, for as long as the node has trouble such as a full disk."""
+        return self.key.partition("/")[0] in _CONDITION_DOMAINS
+
+
 @dataclass(frozen=True, kw_only=True)
 class ObservedNode:
     """A node."""
@@ -127,8 +144,8 @@ class ObservedNode:
     """Its Ready condition is True; False as well when it is Unknown."""
     schedulable: bool
     """Not cordoned."""
-    taints: frozenset[str] = frozenset()
-    """Keys of the taints that keep new pods away."""
+    taints: frozenset[Taint] = frozenset()
+    """Those that keep new pods away."""
     labels: Mapping[str, str] = field(default_factory=dict)
     allocatable: Mapping[str, int] = field(default_factory=dict)
     """Whole units of extended resources, by name; `cpu` in whole cores, `memory` in bytes."""

@@ -28,6 +28,7 @@ from harmony_operator.observed import (
     ObservedReservation,
     PodPhase,
     Role,
+    Taint,
     Termination,
 )
 
@@ -179,7 +180,7 @@ def parse_node(raw: Raw) -> ObservedNode:
         ready=_conditions(status).get("Ready", {}).get("status") == "True",
         schedulable=not spec.get("unschedulable"),
         taints=frozenset(
-            taint.get("key") or ""
+            Taint(taint.get("key") or "", taint.get("value") or "", taint["effect"])
             for taint in spec.get("taints") or ()
             if taint.get("effect") in ("NoSchedule", "NoExecute")
         ),

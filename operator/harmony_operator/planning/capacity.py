@@ -85,11 +85,12 @@ def pools(
     foreign = _held_by_others(state)
     found: list[Pool] = []
     for node in sorted(state.nodes.values(), key=lambda node: node.name):
-        closed = _why_closed(node, tolerated=frozenset())
+        closed = _why_closed(node)
         if settings.cpu_slots_per_node:
             count = settings.cpu_slots_per_node
             found.append(Pool(node=node.name, device_kind=CPU, count=count, closed=closed))
-        closed = _why_closed(node, tolerated=frozenset({settings.gpu_resource}))
+        if binding == "reservation":
+            closed = closed or _closed_to_reservations(node, settings.gpu_resource)
         if node.name in refused:
             closed = closed or refused[node.name].why
         if binding == "claim":
@@ -148,15 +149,22 @@ def _reservable(node: ObservedNode, count: int, closed: str | None) -> Pool:
     )
 
 
-def _why_closed(node: ObservedNode, *, tolerated: frozenset[str]) -> str | None:
-    """Say why no new pod may come that tolerates these taints.
+def _why_closed(node: ObservedNode) -> str | None:
+    """Say why no new pod may come whatever it tolerates.
 
-    Nodes with devices are often kept for pods that use some, by a taint of the resource's name.
+    Other taints are between a node and each job's template: see node_fit.
     """
     if not node.ready:
         return f"node {node.name} is not ready"
     if not node.schedulable:
         return f"node {node.name} is cordoned"
-    if taints := node.taints - tolerated:
+    if passing := [taint for taint in node.taints if taint.is_passing]:
+        return f"node {node.name} has the taint {min(passing)}"
+    return None
+
+
+def _closed_to_reservations(node: ObservedNode, resource: str) -> str | None:
+    """Say why no reservation pod may come: it tolerates the taint of the resource's name only."""
+    if taints := [taint for taint in node.taints if taint.key != resource]:
         return f"node {node.name} has the taint {min(taints)}"
     return None

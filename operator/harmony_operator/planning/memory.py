@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from harmony_operator.observed import ObjectKey
 from harmony_operator.plan_memory import PlanMemory
 from harmony_operator.planning.capacity import Refusal
+from harmony_operator.planning.stuck_workers import StuckWorkers
 from harmony_planner.group_speed import GroupSpeeds
 from harmony_planner.snapshot import Plan, Snapshot
 
@@ -30,6 +31,10 @@ class PlanningMemory:
     its status."""
     refused: Mapping[str, Refusal] = field(default_factory=dict)
     """Nodes that did not give the GPUs that they should have had."""
+    stuck: StuckWorkers = field(default_factory=dict)
+    """Nodes that did not take a job's worker, by job and node."""
+    barred: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Nodes where the pods of a template may not run, by what it demands."""
     remarks: PlanMemory = field(default_factory=PlanMemory)
     """What the last pass said of the jobs."""
     speeds: GroupSpeeds = field(default_factory=GroupSpeeds)

@@ -35,9 +35,15 @@ def _what_changed(before: Snapshot, now: Snapshot) -> str | None:
     for job in now.jobs:
         if job != wishes[job.name] and _wish(job) != _wish(wishes[job.name]):
             return f"{job.name} asks for something else"
+        if _nodes(job) != _nodes(wishes[job.name]):
+            return f"{job.name} can use other nodes"
     if before.room != now.room or _offered(before) != _offered(now):
         return "slots came, went, or were opened or closed"
     return None
+
+
+def _nodes(job: Job) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    return job.barred, job.unschedulable
 
 
 def _wish(job: Job) -> Job:

@@ -81,11 +81,15 @@ def free_slots(
     for job in queue:
         gpus = job.gpus_per_worker
         for _ in range(job.workers if gpus else 0):
-            fitting = [key for key, those in rest.items() if those and key[1] >= gpus]
-            if not fitting:
+            fitting = sorted(key for key, those in rest.items() if those and key[1] >= gpus)
+            last = (
+                (key, at) for key in fitting if (at := _last_usable(rest[key], job)) is not None
+            )
+            found = next(last, None)
+            if found is None:
                 break
-            shut, left = min(fitting)
-            pool = rest[shut, left].pop()
+            (shut, left), at = found
+            pool = rest[shut, left].pop(at)
             rest[shut, left - gpus].append(pool)
             name = _unused(f"{pool.node}/gpu-", names)
             names.add(name)
@@ -100,15 +104,22 @@ def free_slots(
 
 
 def room(pools: Sequence[Pool], sizes: Iterable[int]) -> tuple[tuple[Slot, int], ...]:
-    """Return a slot of each kind and size, and how many of it there were on an empty cluster."""
+    """Return a slot of each node, kind and size, and how many there are of it if all are free."""
     found: Counter[Slot] = Counter()
     for gpus in sorted(set(sizes)):
         for pool in pools:
             if pool.is_cpu == (gpus == 0):
                 name = f"a slot of {pool.device_kind}"
-                slot = Slot(name=name, node="", gpus=gpus, memory_bytes=pool.memory_bytes)
+                slot = Slot(name=name, node=pool.node, gpus=gpus, memory_bytes=pool.memory_bytes)
                 found[slot] += pool.count // max(1, gpus)
     return tuple(found.items())
+
+
+def _last_usable(pools: Sequence[Pool], job: Job) -> int | None:
+    """Return the position of the last pool on whose node the job may begin."""
+    kept_from = job.barred.keys() | job.unschedulable.keys()
+    positions = reversed(range(len(pools)))
+    return next((at for at in positions if pools[at].node not in kept_from), None)
 
 
 def _not_left_yet(slot: str, there: Iterable[ObservedPod], members: frozenset[str]) -> str | None:

@@ -6,20 +6,25 @@ do not waver, and a new operator plans with what the last one knew.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from operator import attrgetter
+from typing import Any, cast
 
 from harmony_api.conditions import ConditionType
 from harmony_api.harmony_group import GroupMember
 from harmony_api.job import HarmonyJob, MemoryRange
 from harmony_api.profile import JobProfile
 from harmony_operator.builders.names import member_name
+from harmony_operator.builders.placement import tolerate_devices
 from harmony_operator.gpu_binding import GpuBinding
 from harmony_operator.observed import ClusterState, ObservedGroup, ObservedJob
 from harmony_operator.planning.capacity import CPU, pools, refusals
 from harmony_operator.planning.memory import PlanningMemory
+from harmony_operator.planning.node_fit import barred_nodes, demands
 from harmony_operator.planning.occupants import occupants
 from harmony_operator.planning.slots import free_slots, held_slots, room
+from harmony_operator.planning.stuck_workers import avoided_nodes, stuck_workers
 from harmony_operator.policies.conditions import holds
 from harmony_operator.settings import OperatorSettings
 from harmony_planner.snapshot import CurrentGroup, Job, Snapshot
@@ -32,9 +37,17 @@ def planning_snapshot(
     """Return the snapshot; jobs and groups are named `namespace/name`."""
     observed = {job.uid: job for job in state.jobs.values() if takes_part(job)}
     places = dict(_places(state, observed))
+    memory.stuck = stuck_workers(state, memory.stuck)
+    demanded = {uid: _demands(job, settings) for uid, job in observed.items()}
+    memory.barred = _barred(set(demanded.values()), state, memory.barred)
+    avoided = avoided_nodes(memory.stuck, state.now_seconds)
     names = {job.uid: member_name(*job.key) for job in state.jobs.values()}
     jobs = [
-        _job(one, places.get(one.uid), state, binding, memory, names)
+        replace(
+            _job(one, places.get(one.uid), state, binding, memory, names),
+            barred=memory.barred[demanded[one.uid]],
+            unschedulable=avoided.get(one.key, {}),
+        )
         for one in sorted(observed.values(), key=attrgetter("key"))
     ]
     memory.refused, refused_slots = refusals(state, memory.refused)
@@ -119,6 +132,27 @@ def _job(
         separated_from=frozenset(names[uid] for uid in apart if uid in names),
         current_group=None if place is None else member_name(*place[0].key),
     )
+
+
+def _barred(
+    demanded: Iterable[str], state: ClusterState, before: Mapping[str, Mapping[str, str]]
+) -> Mapping[str, Mapping[str, str]]:
+    """Return the nodes where pods may not run, by what their templates demand.
+
+    What has not changed is the same object, so that snapshots are compared fast.
+    """
+    found: dict[str, Mapping[str, str]] = {}
+    for one in demanded:
+        known, barred = before.get(one), barred_nodes(one, state.nodes.values())
+        found[one] = known if known is not None and known == barred else barred
+    return found
+
+
+def _demands(job: ObservedJob, settings: OperatorSettings) -> str:
+    assert job.job is not None
+    gpus = job.job.spec.workers.gpus_per_worker
+    more = (tolerate_devices(settings.gpu_resource),) if gpus else ()
+    return demands(cast("Any", job.raw_spec)["workers"]["template"], more)
 
 
 def _priority(job: HarmonyJob, state: ClusterState) -> int:

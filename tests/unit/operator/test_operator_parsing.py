@@ -153,7 +153,8 @@ def test_a_cordoned_or_tainted_node_takes_no_new_pods() -> None:
     assert fine.allocatable == {"cpu": 3, "memory": 2**30, "nvidia.com/gpu": 2}
     assert not parsing.parse_node({**node, "spec": {"unschedulable": True}}).schedulable
     taints = [{"key": "k", "effect": "NoExecute"}, {"key": "l", "effect": "PreferNoSchedule"}]
-    assert parsing.parse_node({**node, "spec": {"taints": taints}}).taints == {"k"}
+    tainted = parsing.parse_node({**node, "spec": {"taints": taints}})
+    assert [str(taint) for taint in tainted.taints] == ["k:NoExecute"]
 
 
 def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -7,7 +7,7 @@ import pytest
 from harmony_operator.builders.worker_pod import build_worker_pod
 from harmony_operator.gpu_binding import SlotBinding
 from harmony_operator.gpu_binding.reservation import ReservationBinding
-from harmony_operator.observed import ClusterState, ObservedNode
+from harmony_operator.observed import ClusterState, ObservedNode, Taint
 from harmony_operator.planning.capacity import pools
 from operator_values import SETTINGS, group, job, member, slot
 
@@ -15,7 +15,7 @@ KEPT = ObservedNode(
     name="node-a",
     ready=True,
     schedulable=True,
-    taints=frozenset({"nvidia.com/gpu"}),
+    taints=frozenset({Taint("nvidia.com/gpu")}),
     allocatable={"nvidia.com/gpu": 2},
 )
 TOLERATED = {"key": "nvidia.com/gpu", "operator": "Exists"}
@@ -24,14 +24,15 @@ TOLERATED = {"key": "nvidia.com/gpu", "operator": "Exists"}
 @pytest.mark.parametrize(
     ("node", "open_kinds"),
     [
-        (KEPT, ["gpu"]),
+        (KEPT, ["cpu", "gpu"]),
         (replace(KEPT, taints=frozenset()), ["cpu", "gpu"]),
-        (replace(KEPT, taints=KEPT.taints | {"broken"}), []),
+        (replace(KEPT, taints=KEPT.taints | {Taint("team", "red")}), ["cpu"]),
+        (replace(KEPT, taints=frozenset({Taint("node.kubernetes.io/disk-pressure")})), []),
         (replace(KEPT, schedulable=False), []),
     ],
-    ids=["kept for GPUs", "open", "tainted otherwise", "cordoned"],
+    ids=["kept for GPUs", "open", "closed to reservation pods", "in trouble", "cordoned"],
 )
-def test_a_kept_node_offers_its_gpus_and_no_cpu_slot(
+def test_a_node_offers_what_pods_that_tolerate_its_taints_could_use(
     node: ObservedNode, open_kinds: list[str]
 ) -> None:
     state = ClusterState(now_seconds=0, nodes={node.name: node})

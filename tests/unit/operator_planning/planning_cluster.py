@@ -1,6 +1,6 @@
 """A cluster as planning sees it: jobs, nodes and devices are set up, its steps are carried out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,12 +107,17 @@ class Cluster:
         namespace: str = "team",
         workers: int = 1,
         gpus: int = 0,
+        template: Mapping[str, Any] = {},
         **spec: Any,
     ) -> ObjectKey:
-        """Add a job whose spec was found valid; each is created a second after the last."""
+        """Add a job whose spec was found valid; each is created a second after the last.
+
+        `template` is more of its workers' pod spec.
+        """
         self.now += 1
         self.uids += 1
-        template = {"spec": {"containers": [{"name": "worker", "image": "training"}]}}
+        container = {"name": "worker", "image": "training"}
+        pods = {"spec": {"containers": [container], **template}}
         manifest = {
             "apiVersion": "harmony.dev/v1alpha1",
             "kind": "HarmonyJob",
@@ -124,7 +129,7 @@ class Cluster:
                 "creationTimestamp": "2027-01-15T08:00:00Z",
             },
             "spec": {
-                "workers": {"replicas": workers, "gpusPerWorker": gpus, "template": template},
+                "workers": {"replicas": workers, "gpusPerWorker": gpus, "template": pods},
                 **spec,
             },
         }

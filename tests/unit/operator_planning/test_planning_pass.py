@@ -6,7 +6,7 @@ import pytest
 from planning_cluster import Cluster, condition, profile
 
 from harmony_operator.actions import Create, Delete, ReplaceSpec
-from harmony_operator.observed import ObjectKey, ObservedClaim, ObservedReservation
+from harmony_operator.observed import ObjectKey, ObservedClaim, ObservedReservation, Taint
 
 GOOD = profile(100, 50, 50)
 
@@ -238,12 +238,13 @@ def test_a_cordoned_node_keeps_its_jobs_and_gets_no_others() -> None:
 def test_a_taint_that_workers_with_gpus_tolerate_keeps_only_the_others_away() -> None:
     cluster = Cluster(binding="claim")
     cluster.add_nodes("a", gpus=1)
-    cluster.set_node("a", taints=frozenset({"nvidia.com/gpu"}))
+    cluster.set_node("a", taints=frozenset({Taint("nvidia.com/gpu")}))
     with_gpu, without = cluster.add_job("mlr", gpus=1), cluster.add_job("mlp")
     cluster.plan()
     assert cluster.places(with_gpu) == ["a/gpu-0"]
     assert cluster.waits(without) == (
-        "waits until a slot is free: node a has the taint nvidia.com/gpu"
+        "needs 1 slot, there are none that it may use: "
+        "workers.template.spec.tolerations has none for the taint nvidia.com/gpu:NoSchedule"
     )
 
 

@@ -1,0 +1,105 @@
+"""Nodes on which kube-scheduler lets a job's worker wait although the plan sent it there.
+
+Only the scheduler knows all that a pod needs, so what it refuses is believed: for a while the
+planner looks for another place for the job, longer after each refusal of the same node. As long
+as the worker waits there, so does the refusal hold: a job that cannot use its slot gives it to
+one that can.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from harmony_operator.observed import ClusterState, ObjectKey, ObservedPod
+
+PATIENCE_SECONDS: Final = 60.0
+"""So long a pod may be unschedulable: what it waits for may just be leaving."""
+AVOIDED_SECONDS: Final = 300.0
+"""So long a node is avoided after its first refusal, twice as long after the second..."""
+LONGEST_AVOIDED_SECONDS: Final = 3600.0
+"""...and so on up to this. A node without a refusal for so long begins anew."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stuck:
+    """What is remembered of a node that did not take a job's worker."""
+
+    job_uid: str
+    pod_uid: str
+    """Of the worker that was refused last."""
+    times: int
+    """How many workers of the job it did not take."""
+    seen_seconds: float
+    """When the last one was seen waiting."""
+    why: str
+
+    def is_avoided(self, now_seconds: float) -> bool:
+        """Whether the planner looks for another place."""
+        lasts = min(AVOIDED_SECONDS * 2.0 ** min(self.times - 1, 10), LONGEST_AVOIDED_SECONDS)
+        return now_seconds < self.seen_seconds + lasts
+
+
+StuckWorkers = Mapping[tuple[ObjectKey, str], Stuck]
+"""By job and node."""
+
+
+def stuck_workers(state: ClusterState, before: StuckWorkers) -> StuckWorkers:
+    """Return what is known after another look."""
+    now = state.now_seconds
+    found = {
+        (key, node): stuck
+        for (key, node), stuck in before.items()
+        if now < stuck.seen_seconds + 2 * LONGEST_AVOIDED_SECONDS
+        and (job := state.jobs.get(key)) is not None
+        and job.uid == stuck.job_uid
+    }
+    for (key, node), pod in _waiting(state).items():
+        last = found.get((key, node))
+        again = last is not None and last.pod_uid == pod.uid
+        found[key, node] = Stuck(
+            job_uid=pod.job_uid,
+            pod_uid=pod.uid,
+            times=1 if last is None else last.times + (not again),
+            seen_seconds=now,
+            # Its words change with every node of the cluster.
+            why=last.why if last is not None and again else _in_words(pod),
+        )
+    return found
+
+
+def avoided_nodes(stuck: StuckWorkers, now_seconds: float) -> Mapping[ObjectKey, dict[str, str]]:
+    """Return the nodes that each job shall avoid, with the reason of each."""
+    found: dict[ObjectKey, dict[str, str]] = {}
+    for (key, node), one in stuck.items():
+        if one.is_avoided(now_seconds):
+            found.setdefault(key, {})[node] = one.why
+    return found
+
+
+def _waiting(state: ClusterState) -> dict[tuple[ObjectKey, str], ObservedPod]:
+    """Return by job and node a worker that has waited too long for the node of its slot."""
+    waiting = [
+        pod
+        for pod in state.pods.values()
+        if pod.role == "worker"
+        and not pod.node
+        and pod.unschedulable_message
+        and pod.deleting_since_seconds is None
+        and state.now_seconds - pod.created_seconds >= PATIENCE_SECONDS
+    ]
+    if not waiting:
+        return {}
+    nodes = {
+        (group.key.name, slot.name): slot.node
+        for group in state.groups.values()
+        for slot in group.spec.slots
+    }
+    return {
+        (ObjectKey(pod.key.namespace, pod.job), node): pod
+        for pod in sorted(waiting, key=lambda pod: pod.key)
+        if (node := nodes.get((pod.group, pod.slot))) is not None
+    }
+
+
+def _in_words(pod: ObservedPod) -> str:
+    return f"kube-scheduler found no room there for {pod.key.name}: {pod.unschedulable_message}"
