@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeVar, get_args
 
 from harmony_api.labels import SYSTEM_NAMESPACE
 from harmony_api.pod_layout import NODE_STORES_FOLDER
+from harmony_api.quantity import QuantityError, parse_bytes
 
 GpuBindingChoice = Literal["auto", "claim", "reservation", "none"]
 ImagePullPolicy = Literal["Always", "IfNotPresent", "Never"]
@@ -45,6 +46,10 @@ class OperatorSettings:
     """RuntimeClass that gives a pod the devices its environment names; reservation only."""
     reservation_environment: Mapping[str, str] = field(default_factory=dict)
     """More variables for reservation pods; `$(NODE_NAME)` and `$(POD_NAME)` can be used."""
+    device_memory_headroom_percent: int = 3
+    """Share of each device's memory that is left to its driver,"""
+    device_memory_headroom_bytes: int = 256 * 2**20
+    """but no less than this: what contexts and reserved pages take, which nobody declares."""
     network: Network = "HalfDuplex"
     cpu_slots_per_node: int = 1
     node_store_root: str = NODE_STORES_FOLDER
@@ -72,6 +77,15 @@ def from_environment(environ: Mapping[str, str]) -> OperatorSettings:
         gpu_resource=_text(environ, "GPU_RESOURCE") or default.gpu_resource,
         runtime_class=_text(environ, "RUNTIME_CLASS") or None,
         reservation_environment=_variables(environ, "RESERVATION_ENVIRONMENT"),
+        device_memory_headroom_percent=_count(
+            environ,
+            "DEVICE_MEMORY_HEADROOM_PERCENT",
+            default.device_memory_headroom_percent,
+            most=100,
+        ),
+        device_memory_headroom_bytes=_bytes(
+            environ, "DEVICE_MEMORY_HEADROOM_BYTES", default.device_memory_headroom_bytes
+        ),
         network=_choice(environ, "NETWORK", get_args(Network), default.network),
         cpu_slots_per_node=_count(environ, "CPU_SLOTS_PER_NODE", default.cpu_slots_per_node),
         node_store_root=_folder(environ, "NODE_STORE_ROOT", default.node_store_root),
@@ -110,6 +124,14 @@ def _count(environ: Mapping[str, str], name: str, default: int, most: int = 9999
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= most):
         raise SettingsError(f"{PREFIX}{name}={text}: it must be a number from 0 to {most}")
     return int(text)
+
+
+def _bytes(environ: Mapping[str, str], name: str, default: int) -> int:
+    text = _text(environ, name)
+    try:
+        return parse_bytes(text) if text else default
+    except QuantityError as error:
+        raise SettingsError(f"{PREFIX}{name}: {error}") from None
 
 
 def _folder(environ: Mapping[str, str], name: str, default: str) -> str:

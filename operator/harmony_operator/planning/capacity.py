@@ -15,6 +15,7 @@ from harmony_operator.observed import ClusterState, ObjectKey, ObservedDevice, O
 from harmony_operator.settings import OperatorSettings
 
 CPU: Final = "cpu"
+MEBIBYTE: Final = 2**20
 UNNAMED_DEVICE: Final = "gpu"
 REFUSED_SECONDS: Final = 300.0
 """So long a node is not asked for GPUs again after it did not give them."""
@@ -33,7 +34,7 @@ class Pool:
     """How many there are."""
     used_by_others: int = 0
     memory_bytes: int | None = None
-    """Of each device; None: not known, so not limited."""
+    """Of each device, what jobs may use; None: not known, so not limited."""
     closed: str | None = None
     """Why the node takes nobody new, in words."""
 
@@ -94,9 +95,9 @@ def pools(
         if node.name in refused:
             closed = closed or refused[node.name].why
         if binding == "claim":
-            found += _claimable(devices.get(node.name, ()), foreign, closed)
+            found += _claimable(devices.get(node.name, ()), foreign, closed, settings)
         elif binding == "reservation" and (count := node.allocatable.get(settings.gpu_resource, 0)):
-            found.append(_reservable(node, count, closed))
+            found.append(_reservable(node, count, closed, settings))
     return tuple(found)
 
 
@@ -123,7 +124,10 @@ def _held_by_others(state: ClusterState) -> frozenset[str]:
 
 
 def _claimable(
-    devices: list[ObservedDevice] | tuple[()], foreign: frozenset[str], closed: str | None
+    devices: list[ObservedDevice] | tuple[()],
+    foreign: frozenset[str],
+    closed: str | None,
+    settings: OperatorSettings,
 ) -> Iterator[Pool]:
     kinds = Counter((device.kind, device.memory_bytes) for device in devices)
     for (kind, memory_bytes), count in sorted(kinds.items(), key=lambda item: item[0][0]):
@@ -133,20 +137,32 @@ def _claimable(
             device_kind=kind or UNNAMED_DEVICE,
             count=count,
             used_by_others=sum(device.id in foreign for device in alike),
-            memory_bytes=memory_bytes,
+            memory_bytes=without_headroom(memory_bytes, settings),
             closed=closed,
         )
 
 
-def _reservable(node: ObservedNode, count: int, closed: str | None) -> Pool:
+def _reservable(
+    node: ObservedNode, count: int, closed: str | None, settings: OperatorSettings
+) -> Pool:
     mebibytes = node.labels.get(MEMORY_LABEL, "")
+    memory_bytes = int(mebibytes) * MEBIBYTE if mebibytes.isdecimal() else None
     return Pool(
         node=node.name,
         device_kind=node.labels.get(PRODUCT_LABEL) or UNNAMED_DEVICE,
         count=count,
-        memory_bytes=int(mebibytes) * 2**20 if mebibytes.isdecimal() else None,
+        memory_bytes=without_headroom(memory_bytes, settings),
         closed=closed,
     )
+
+
+def without_headroom(memory_bytes: int | None, settings: OperatorSettings) -> int | None:
+    """Return how much of a device's memory jobs may use, in whole MiB; None where not known."""
+    if memory_bytes is None:
+        return None
+    share = -(-memory_bytes * settings.device_memory_headroom_percent // 100)
+    left = memory_bytes - max(share, settings.device_memory_headroom_bytes)
+    return max(0, left // MEBIBYTE * MEBIBYTE)
 
 
 def _why_closed(node: ObservedNode) -> str | None:

@@ -17,7 +17,7 @@ PATIENCE_SECONDS: Final = 60.0
 AVOIDED_SECONDS: Final = 300.0
 """So long a node is avoided after its first refusal, twice as long after the second..."""
 LONGEST_AVOIDED_SECONDS: Final = 3600.0
-"""...and so on up to this. A node without a refusal for so long begins anew."""
+"""...and so on up to this. After twice as long without a refusal they are forgotten."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,8 @@ def test_every_field_has_a_variable_of_its_name() -> None:
         "GPU_RESOURCE": "amd.com/gpu",
         "RUNTIME_CLASS": "nvidia",
         "RESERVATION_ENVIRONMENT": '{"NVIDIA_VISIBLE_DEVICES": "GPU-$(NODE_NAME)"}',
+        "DEVICE_MEMORY_HEADROOM_PERCENT": "5",
+        "DEVICE_MEMORY_HEADROOM_BYTES": "1Gi",
         "NETWORK": "FullDuplex",
         "CPU_SLOTS_PER_NODE": "3",
         "NODE_STORE_ROOT": "/mnt/stores/",
@@ -40,6 +42,7 @@ def test_every_field_has_a_variable_of_its_name() -> None:
     for name in given:
         assert getattr(found, name.lower()) != getattr(default, name.lower())
     assert found.cpu_slots_per_node == 3
+    assert found.device_memory_headroom_bytes == 2**30
     assert found.node_store_root == "/mnt/stores"
     assert found.reservation_environment == {"NVIDIA_VISIBLE_DEVICES": "GPU-$(NODE_NAME)"}
 
@@ -57,6 +60,8 @@ def test_an_empty_variable_is_as_good_as_none() -> None:
         ("NETWORK", "half"),
         ("CPU_SLOTS_PER_NODE", "-1"),
         ("CPU_SLOTS_PER_NODE", "two"),
+        ("DEVICE_MEMORY_HEADROOM_PERCENT", "101"),
+        ("DEVICE_MEMORY_HEADROOM_BYTES", "256MB"),
         ("NODE_STORE_ROOT", "stores"),
         ("NODE_STORE_ROOT", "/a/../b"),
         ("RESERVATION_ENVIRONMENT", "{"),

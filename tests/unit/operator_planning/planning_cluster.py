@@ -28,7 +28,11 @@ from harmony_operator.planning.planning_pass import PlanningPass, planning_pass
 from harmony_operator.settings import OperatorSettings
 
 SETTINGS = OperatorSettings(
-    sidecar_image="sidecar", server_image="server", device_class="gpu.example.com"
+    sidecar_image="sidecar",
+    server_image="server",
+    device_class="gpu.example.com",
+    device_memory_headroom_percent=0,
+    device_memory_headroom_bytes=0,
 )
 BINDINGS = {
     "none": NoBinding(),

@@ -3,10 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from planning_cluster import Cluster, condition, profile
 
 from harmony_operator.actions import Create, Delete, ReplaceSpec
 from harmony_operator.observed import ObjectKey, ObservedClaim, ObservedReservation, Taint
+from harmony_operator.planning.capacity import without_headroom
+from harmony_operator.settings import OperatorSettings
 
 GOOD = profile(100, 50, 50)
 
@@ -392,6 +396,39 @@ def test_device_memory_is_shared_per_device_and_told_per_worker() -> None:
     cluster.plan()
     (group,) = cluster.groups.values()
     assert [member.device_memory_bytes for member in group.spec.members] == [10 * 2**30] * 2
+
+
+@pytest.mark.parametrize(
+    ("memory_gib", "usable_mib"),
+    [(80, 80 * 1024 - 2458), (16, 16 * 1024 - 492), (8, 8 * 1024 - 256), (None, None)],
+)
+def test_a_share_of_a_devices_memory_is_left_to_its_driver(
+    memory_gib: int | None, usable_mib: int | None
+) -> None:
+    default = OperatorSettings(sidecar_image="s", server_image="s", device_class="gpu.example.com")
+    cluster = Cluster(binding="claim", settings=default)
+    cluster.add_nodes("a", gpus=1, memory_gib=memory_gib)
+    cluster.add_job("mlr", gpus=1)
+    cluster.plan()
+    usable = usable_mib and usable_mib * 2**20
+    assert {slot.memory_bytes for slot in cluster.memory.snapshot.slots if slot.gpus} == {usable}
+
+
+@given(st.integers(0, 2**48), st.integers(0, 100), st.integers(0, 2**40))
+def test_jobs_get_whole_mebibytes_and_never_the_headroom(
+    memory_bytes: int, percent: int, least_bytes: int
+) -> None:
+    chosen = replace(
+        Cluster().settings,
+        device_memory_headroom_percent=percent,
+        device_memory_headroom_bytes=least_bytes,
+    )
+    usable = without_headroom(memory_bytes, chosen)
+    assert usable is not None
+    assert usable % 2**20 == 0
+    kept = memory_bytes - usable
+    assert usable == 0 or (kept >= least_bytes and 100 * kept >= percent * memory_bytes)
+    assert kept < max(least_bytes, memory_bytes * percent / 100) + 2**20 + 1 or usable == 0
 
 
 def test_a_pair_that_is_slower_than_in_turn_is_split_and_stays_apart() -> None:
