@@ -15,6 +15,7 @@ def main() -> int:
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     logging.getLogger("kopf").setLevel(logging.WARNING)
+    sys.setswitchinterval(0.001)  # the planner's thread shall not hold up requests
     try:
         settings = from_environment(os.environ)
     except SettingsError as error:

@@ -34,7 +34,7 @@ from harmony_operator.planner_task import LONGEST_SILENCE_SECONDS, PlannerTask
 from harmony_operator.scraping import Scraper
 from harmony_operator.settings import OperatorSettings
 
-_JOBS_AT_ONCE = 16
+_JOBS_AT_ONCE = 32
 _GROUPS_AT_ONCE = 8
 
 _logger = logging.getLogger(__name__)

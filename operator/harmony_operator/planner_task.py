@@ -28,6 +28,8 @@ LONGEST_SILENCE_SECONDS: Final = 120.0
 _IDLE_SECONDS: Final = 30.0
 """Without any wake there is a pass all the same."""
 _SHORTEST_PAUSE_SECONDS: Final = 0.1
+_PAUSE_RATIO: Final = 2.0
+"""So that planning takes a third of the time at most, and reconciling has the rest."""
 _RETRY_SECONDS: Final = 2.0
 _INDEPENDENT: Final = (Create, ReplaceGroupStatus)
 """Steps of these kinds need not wait for each other."""
@@ -74,7 +76,7 @@ class PlannerTask:
             except TimeoutError:
                 pass
             planning_seconds = await self.plan_once()
-            await asyncio.sleep(max(_SHORTEST_PAUSE_SECONDS, planning_seconds))
+            await asyncio.sleep(max(_SHORTEST_PAUSE_SECONDS, _PAUSE_RATIO * planning_seconds))
 
     async def plan_once(self) -> float:
         """Do one pass; what failed is tried again by a later one. Return the planner's seconds."""
