@@ -163,7 +163,7 @@ def test_a_node_that_was_cut_off_comes_back(cluster: Cluster, kubectl: Kubectl) 
 def test_the_api_server_comes_back(cluster: Cluster, kubectl: Kubectl) -> None:
     cluster.api_server.stop()
     with pytest.raises(subprocess.CalledProcessError):
-        kubectl("get", "nodes")
+        kubectl("get", "--raw", "/readyz", "--request-timeout=2s")
     cluster.api_server.start()
     until(
         lambda: all(ready(kubectl, node) for node in cluster.nodes),
