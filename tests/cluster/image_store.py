@@ -9,7 +9,7 @@ import json
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cluster import binaries, images
@@ -45,14 +45,19 @@ def update(wanted: Mapping[str, str], say: Say = print) -> None:
         IDS.write_text(json.dumps({**known, **wanted}))
 
 
-def copy_to(destination: Path) -> None:
-    """Make `destination`, in the file system of the cache, a containerd folder with all images."""
+def copy_to(destinations: Iterable[Path]) -> None:
+    """Make each destination, in the file system of the cache, a containerd folder with all images.
+
+    Raises `FileNotFoundError` when there is no complete store to copy.
+    """
     with lock("containerd"):
-        _link(STORE, destination)
-        for database in STORE.rglob("*.db"):
-            copied = destination / database.relative_to(STORE)
-            copied.unlink()
-            shutil.copy2(database, copied)
+        IDS.stat()
+        for destination in destinations:
+            _link(STORE, destination)
+            for database in STORE.rglob("*.db"):
+                copied = destination / database.relative_to(STORE)
+                copied.unlink()
+                shutil.copy2(database, copied)
 
 
 def _link(source: Path, destination: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -98,22 +99,23 @@ def native_cluster() -> Iterator[NativeCluster]:
             Node(at, folder / at.name, group, authority)
             for at, group in zip(ADDRESSES, groups, strict=True)
         ]
-        for node in nodes:
-            image_store.copy_to(node.containerd_root)
         network = Network(folder / "log")
         stack.callback(network.stop)
-        control_plane = _control_plane(stack, folder, network, authority, nodes)
+        with ThreadPoolExecutor() as aside:
+            copied = aside.submit(image_store.copy_to, [node.containerd_root for node in nodes])
+            control_plane = _control_plane(stack, folder, network, authority, nodes)
+            copied.result()
         cluster = NativeCluster(network, control_plane, nodes)
         for node in nodes:
             stack.callback(node.power_off)
             cluster.start_node(node.at.name)
         for manifest in sorted(MANIFESTS.glob("*.yaml")):
             cluster.kubectl("apply", "--filename", str(manifest))
-        wait_until_ready(cluster)
+        _wait_until_ready(cluster)
         yield cluster
 
 
-def wait_until_ready(cluster: NativeCluster) -> None:
+def _wait_until_ready(cluster: NativeCluster) -> None:
     """Wait until all nodes are ready and run what belongs to every node."""
     kubectl = cluster.kubectl
     until(
