@@ -68,10 +68,6 @@ class NativeCluster:
         """Have a node offer a resource as a device plugin would."""
         set_extended_resource(self.kubectl, node, resource, count)
 
-    def run_on(self, node: str, *command: str) -> str:
-        """Run a program in a node's namespaces and return what it printed."""
-        return self._nodes[node].run(*command)
-
 
 def prepare(say: Say = print) -> None:
     """Build all that the cluster runs, which takes minutes once.

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from e2e_jobs import SYSTEM
 
 from cluster import images
+from cluster.harmony import NAMESPACE as SYSTEM
 from cluster.provider import Cluster
 from cluster.waiting import until
 from harmony_api import labels
