@@ -212,6 +212,8 @@ class LiveWorker:
     asked_seconds: float
     connected: bool = True
     """Its program talks to the sidecar, or did so until it was done."""
+    done: bool = False
+    """Its program said that it is done; it may still be on its way out."""
 
 
 @dataclass(frozen=True, kw_only=True)

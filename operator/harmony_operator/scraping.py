@@ -101,6 +101,7 @@ class Scraper:
             profile=state.profile,
             asked_seconds=time.time(),
             connected=state.connected or state.ended,
+            done=state.ended,
         )
         if state.profile is not None and (before is None or before.profile is None):
             self._looked_at.pop(job, None)

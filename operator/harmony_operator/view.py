@@ -20,6 +20,7 @@ from harmony_operator.observed import (
     ObservedJob,
     ObservedPod,
 )
+from harmony_operator.occupants import not_left_yet, occupants
 from harmony_operator.plan_memory import PlanMemory
 
 
@@ -38,6 +39,8 @@ class JobView:
     """The one that lists it as a member."""
     bindings: tuple[SlotBinding | BindingProblem | None, ...] = ()
     """The slot of each worker by index; None while its devices are not known."""
+    occupied: Mapping[int, str] = field(default_factory=dict)
+    """By worker: who is still on its slot without being a member of the group, in words."""
     waiting: str | None = None
     """Why the last plan gave it no slots; None: no plan has looked at it."""
     never_fits: bool = False
@@ -91,6 +94,7 @@ def view_of(
         service_exists=key in state.services,
         group=group,
         bindings=_bindings(job, group, state, binding),
+        occupied=_occupied(job, group, state),
         waiting=memory.waiting.get(key),
         never_fits=key in memory.never_fitting,
         preempted_by=memory.preempted_by.get(key),
@@ -116,6 +120,19 @@ def _bindings(
     return tuple(binding.bind(group, slot, state) for slot in member.slot_indices)
 
 
+def _occupied(job: ObservedJob, group: ObservedGroup | None, state: ClusterState) -> dict[int, str]:
+    member = None if group is None else member_of(group, job)
+    if group is None or member is None:
+        return {}
+    uids = {one.job_uid for one in group.spec.members}
+    there = occupants(state)
+    slots = (group.spec.slots[slot].name for slot in member.slot_indices)
+    found = (
+        (index, not_left_yet(slot, there.get(slot, ()), uids)) for index, slot in enumerate(slots)
+    )
+    return {index: who for index, who in found if who is not None}
+
+
 def member_of(group: ObservedGroup, job: ObservedJob) -> GroupMember | None:
     """Return the job's place in the group."""
     return next((one for one in group.spec.members if one.job_uid == job.uid), None)
@@ -126,14 +143,22 @@ def _answering(state: ClusterState) -> frozenset[str]:
 
 
 def _member_profiles(group: ObservedGroup | None, state: ClusterState) -> dict[str, JobProfile]:
-    """Return what each member's status says of its cost on the slots' kind of device."""
+    """Return what each member costs on the slots' kind of device: as measured, else as hinted."""
     if group is None:
         return {}
     kind = group.spec.slots[0].device_kind
-    return {
-        member_name(member.namespace, member.job): profile
-        for member in group.spec.members
-        if (job := state.jobs.get(ObjectKey(member.namespace, member.job)))
-        for profile in job.status.profiles
-        if profile.device_kind == kind
-    }
+    found = {}
+    for member in group.spec.members:
+        job = state.jobs.get(ObjectKey(member.namespace, member.job))
+        profile = None if job is None else _profile(job, kind)
+        if profile is not None:
+            found[member_name(member.namespace, member.job)] = profile
+    return found
+
+
+def _profile(job: ObservedJob, device_kind: str) -> JobProfile | None:
+    for profile in job.status.profiles:
+        if profile.device_kind == device_kind:
+            return profile
+    hint = job.job.spec.profile if job.job else None
+    return hint and hint.to_profile()

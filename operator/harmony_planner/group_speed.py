@@ -2,7 +2,8 @@
 
 A plan begins a measurement of each of its groups. Once every member has run for a while,
 undisturbed by restarts, the measured cycle corrects the planner's next predictions for that
-group, and a pair that is slower than in turn is told apart for good.
+group, and a pair that is slower than in turn is told apart for good: only when it was so twice
+in a row, since a machine that is busy otherwise makes one measurement look bad.
 """
 
 from collections.abc import Hashable, Mapping
@@ -35,6 +36,8 @@ class _Measurement:
     correction: float
     """That the group's prediction was made with."""
     starts: Mapping[str, Count] = field(default_factory=dict)
+    suspected: bool = False
+    """It was slower than in turn before, and is measured once more from `starts` on."""
 
 
 class GroupSpeeds:
@@ -100,7 +103,13 @@ class GroupSpeeds:
             self.corrections[name] = correction(cycle_seconds, uncorrected)
             slower = cycle_seconds > prediction.serial_seconds * SLOWER_THAN_IN_TURN
             if slower and len(measurement.group.members) == 2:
-                apart.add(_jobs(measurement.group))
+                if measurement.suspected:
+                    apart.add(_jobs(measurement.group))
+                else:
+                    measurement.suspected = True
+                    measurement.starts = {job: counts[job] for job in measurement.starts}
+            elif measurement.suspected:
+                measurement.suspected = False
         return frozenset(apart)
 
     def _start_undisturbed(self, counts: Mapping[str, Count]) -> None:

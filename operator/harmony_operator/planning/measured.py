@@ -49,6 +49,8 @@ def resume(state: ClusterState, memory: PlanningMemory) -> None:
 def _count(job: ObservedJob, live: Mapping[int, LiveWorker]) -> Count | None:
     if job.job is None or len(live) < job.job.spec.workers.least:
         return None
+    if any(worker.done for worker in live.values()):
+        return None  # it is on its way out, not slow
     behind = min(live.values(), key=lambda worker: worker.iteration)
     incarnation = frozenset(worker.pod_uid for worker in live.values())
     return Count(behind.iteration, incarnation, behind.asked_seconds)

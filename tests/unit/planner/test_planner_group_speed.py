@@ -55,8 +55,17 @@ def test_a_restart_spoils_the_measurement() -> None:
     assert not speeds(pair()).measured_cycles(counts(100, 100, 12.0, restarts=1))
 
 
-def test_a_pair_slower_than_in_turn_is_told_apart() -> None:
-    assert speeds(pair()).learn(counts(100, 100, 20.0)) == {frozenset("ab")}
+def test_a_pair_twice_slower_than_in_turn_is_told_apart() -> None:
+    measured = speeds(pair())
+    assert measured.learn(counts(100, 100, 20.0)) == frozenset()
+    assert measured.learn(counts(200, 200, 40.0)) == {frozenset("ab")}
+
+
+def test_one_slow_stretch_on_a_busy_machine_separates_nobody() -> None:
+    measured = speeds(pair())
+    measured.learn(counts(100, 100, 20.0))
+    assert measured.learn(counts(200, 200, 31.0)) == frozenset()
+    assert measured.learn(counts(300, 300, 55.0)) == frozenset(), "counted from the last good one"
 
 
 def test_a_correction_stays_with_its_members_and_is_never_applied_twice() -> None:
