@@ -59,20 +59,17 @@ def named(manifest: Manifest, name: str) -> Manifest:
 
 
 @dataclass
-class RecordedTurns:
-    """Turns as sidecars recorded them."""
+class Record:
+    """What workers and their sidecars told, by job and index of the worker."""
 
-    by_worker: dict[tuple[str, int], list[TurnRecord]] = field(
+    turns: dict[tuple[str, int], list[TurnRecord]] = field(
         default_factory=lambda: defaultdict(list)
     )
+    losses: dict[tuple[str, int], dict[int, str]] = field(default_factory=lambda: defaultdict(dict))
 
-    def all(self) -> list[TurnRecord]:
+    def all_turns(self) -> list[TurnRecord]:
         """The turns of all workers."""
-        return [turn for turns in self.by_worker.values() for turn in turns]
-
-    def of_worker(self, job: str, index: int) -> list[TurnRecord]:
-        """The turns of one worker."""
-        return self.by_worker[job, index]
+        return [turn for turns in self.turns.values() for turn in turns]
 
 
 @dataclass
@@ -148,8 +145,7 @@ class Jobs:
             log = self.kubectl("logs", f"{job}-worker-{worker}", "--container=worker")
         except subprocess.CalledProcessError:
             return {}
-        records = (json.loads(line) for line in log.splitlines() if line.startswith('{"iteration"'))
-        return {record["iteration"]: record["hex"] for record in records}
+        return losses_in(log)
 
     def ask_sidecar(self, pod: str, path: str) -> str:
         """What a pod's sidecar answers over HTTP."""
@@ -169,9 +165,9 @@ class Jobs:
         return "\n".join(parts)
 
     @contextmanager
-    def recorded_turns(self, *jobs: str) -> Iterator["RecordedTurns"]:
-        """Collect the turns that the jobs' sidecars record while inside."""
-        turns = RecordedTurns()
+    def recorded(self, *jobs: str) -> Iterator["Record"]:
+        """Collect what the jobs' workers and sidecars tell while inside, whatever moves them."""
+        record = Record()
         over = threading.Event()
 
         def collect() -> None:
@@ -180,23 +176,32 @@ class Jobs:
                 for job in jobs:
                     for pod in self.pods(job):
                         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-                        after = following.get(uid, 0)
+                        worker = job, int(pod["metadata"]["labels"]["harmony.dev/index"])
                         try:
-                            answer = self.ask_sidecar(name, f"/events?after={after}")
+                            answer = self.ask_sidecar(
+                                name, f"/events?after={following.get(uid, 0)}"
+                            )
+                            log = self.kubectl("logs", name, "--container=worker")
                         except subprocess.CalledProcessError:
                             continue  # it does not run yet, or not any more
                         page = TurnPage.model_validate_json(answer)
                         following[uid] = page.next_sequence
-                        index = int(pod["metadata"]["labels"]["harmony.dev/index"])
-                        turns.by_worker[job, index] += page.turns
+                        record.turns[worker] += page.turns
+                        record.losses[worker] |= losses_in(log)
 
         collector = threading.Thread(target=collect)
         collector.start()
         try:
-            yield turns
+            yield record
         finally:
             over.set()
             collector.join()
+
+
+def losses_in(log: str) -> dict[int, str]:
+    """Exact losses by iteration as a worker's log tells them, of a replayed one the last."""
+    records = (json.loads(line) for line in log.splitlines() if line.startswith('{"iteration"'))
+    return {record["iteration"]: record["hex"] for record in records}
 
 
 def device_in(pod: Manifest) -> str:

@@ -18,7 +18,7 @@ def test_two_jobs_of_two_workers_share_two_nodes_in_one_order(
     one = example("digits_mlp", iterations=ITERATIONS, gpusPerWorker=1, replicas=2)
     both = [telling_losses(named(one, name)) for name in ("first", "second")]
     jobs.apply(*both)
-    with jobs.recorded_turns("first", "second") as turns:
+    with jobs.recorded("first", "second") as record:
         for name in ("first", "second"):
             jobs.wait_for(name, "Running")
         pods = {name: jobs.pods(name) for name in ("first", "second")}
@@ -43,7 +43,7 @@ def test_two_jobs_of_two_workers_share_two_nodes_in_one_order(
             for name in ("first", "second")
             for index, where in enumerate(nodes[name])
             if where == node
-            for turn in turns.of_worker(name, index)
+            for turn in record.turns[name, index]
         ]
         assert sum(turn.phase == "COMP" and turn.turn > 0 for turn in there) > ITERATIONS
         assert overlapping_compute_turns(there) == []

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e_jobs import Jobs, Kubectl, Manifest, copy_of, device_in, example, telling_losses
+from e2e_jobs import Jobs, Kubectl, Manifest, copy_of, device_in, example, named, telling_losses
 
 from cluster import images
 from cluster.harmony import install
@@ -33,7 +33,9 @@ def pair() -> tuple[Manifest, Manifest]:
 def program_text(harmony: None, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The text that transformer learns in a pod: the standard library of the image's Python."""
     folder = tmp_path_factory.mktemp("text")
-    tell = "cd $(python -c 'import os; print(os.path.dirname(os.__file__))'); tar -cz *.py | base64"
+    tell = (
+        "cd $(python -c 'import os; print(os.path.dirname(os.__file__))'); tar -chz *.py | base64"
+    )
     image = f"--image={images.reference('worker')}"
     kubectl("run", "teller", image, "--restart=Never", "--command", "--", "sh", "-c", tell)
     kubectl("wait", "pod/teller", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=120s")
@@ -66,7 +68,7 @@ def _with_examples_from_here(job: Manifest) -> Manifest:
 
 def assert_trained_together(jobs: Jobs, local_losses: dict[str, dict[int, str]]) -> None:
     """Run mlp and transformer to their ends on one device, and look at all there is to see."""
-    with jobs.recorded_turns("mlp", "transformer") as turns:
+    with jobs.recorded("mlp", "transformer") as record:
         jobs.wait_for("mlp", "Running")
         jobs.wait_for("transformer", "Running")
         [one], [other] = jobs.pods("mlp"), jobs.pods("transformer")
@@ -82,7 +84,7 @@ def assert_trained_together(jobs: Jobs, local_losses: dict[str, dict[int, str]])
     assert "WorkersRunning" in described
     assert "Admitted" in described
 
-    both = turns.all()
+    both = record.all_turns()
     assert {turn.phase for turn in both} >= {"PULL", "COMP", "PUSH"}
     coordinated = [turn for turn in both if turn.turn]
     assert len(coordinated) > 2 * ITERATIONS, "most phases ran with a permit"
@@ -90,9 +92,9 @@ def assert_trained_together(jobs: Jobs, local_losses: dict[str, dict[int, str]])
     assert excessive_network_turns(both) == []
 
     for name in ("mlp", "transformer"):
-        losses = jobs.losses(name)
-        assert len(losses) == ITERATIONS
+        losses = record.losses[name, 0] | jobs.losses(name)
         assert losses == local_losses[name], f"{name} trains to the losses of a local run"
+        assert len(losses) == ITERATIONS
         status = jobs.status(name)
         assert status["state"] == "Succeeded"
         assert status["restarts"] == 0
@@ -148,3 +150,25 @@ def test_two_jobs_train_on_one_gpu_through_a_reservation_pod(
 ) -> None:
     jobs.apply(*map(telling_losses, pair))
     assert_trained_together(jobs, local_losses)
+
+
+@pytest.mark.timeout(900)
+def test_a_third_job_shares_or_waits_and_is_told_why(jobs: Jobs, one_gpu: str) -> None:
+    first, second, third, greedy = (
+        telling_losses(named(example("digits_mlr", iterations=2000, gpusPerWorker=1), name))
+        for name in ("first", "second", "third", "greedy")
+    )
+    greedy["spec"]["sharing"]["deviceMemory"] = {"footprint": "70Gi"}
+    jobs.apply(first, second)
+    jobs.wait_for("first", "Admitted")
+    jobs.wait_for("second", "Admitted")
+    jobs.apply(greedy)
+    jobs.wait_for("greedy", "Admitted", "False", "WaitingForSlot")
+    why = jobs.condition("greedy", "Admitted")["message"]
+    assert "70 GiB" in why
+    assert one_gpu in why
+    jobs.apply(third)
+    jobs.wait("the planner has looked at the third", lambda: jobs.condition("third", "Admitted"))
+    for name in ("first", "second", "third", "greedy"):
+        jobs.wait_for(name, "Succeeded")
+    assert [one["reason"] for one in jobs.events("greedy")].count("WaitingForSlot") <= 1
