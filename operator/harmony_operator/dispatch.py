@@ -47,6 +47,8 @@ class Dispatcher:
                 self.jobs.add(job_of(pod))
                 if change.after is None or pod.finished:
                     self._wake_planner()
+                    for member in self.mirror.members_on(pod.slot) if pod.slot else ():
+                        self.jobs.add(member)
             case ObservedReservation() | ObservedClaim() as bound:
                 if not bound.group:
                     self._wake_planner()  # it takes devices from us, or gives them back

@@ -13,7 +13,7 @@ is told.
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from harmony_operator import parsing
 from harmony_operator.observed import (
@@ -43,6 +43,7 @@ MirroredKind = Literal[
     "PersistentVolumeClaim",
 ]
 
+_At = TypeVar("_At", ObjectKey, str)
 _DELETED_UIDS_KEPT: Final = 10_000
 """Older news than this many deletions ago are not expected any more."""
 
@@ -134,6 +135,8 @@ class Mirror:
         self._priorities: dict[str, Priority] = {}
         self._devices: tuple[ObservedDevice, ...] | None = ()
         self._pods_of: dict[ObjectKey, set[ObjectKey]] = defaultdict(set)
+        self._pods_on: dict[str, set[ObjectKey]] = defaultdict(set)
+        """Keys of workers by the slot that they were made for."""
         self._groups_of: dict[ObjectKey, set[ObjectKey]] = defaultdict(set)
         self._bound_of: dict[ObjectKey, set[ObjectKey]] = defaultdict(set)
         """Keys of claims and reservations by group."""
@@ -185,9 +188,14 @@ class Mirror:
         )
 
     def job_state(self, key: ObjectKey, now_seconds: float) -> ClusterState:
-        """Return what concerns one job: it, its pods, its groups with their other members."""
-        pods = {one: self.pods[one] for one in self._pods_of.get(key, ())}
+        """Return what concerns one job: it, its groups with their other members, and pods.
+
+        Those are its own, and the workers on the groups' slots.
+        """
         groups = {one: self.groups[one] for one in self._groups_of.get(key, ())}
+        slots = (slot.name for group in groups.values() for slot in group.spec.slots)
+        keys = self._pods_of.get(key, set()).union(*(self._pods_on.get(one, ()) for one in slots))
+        pods = {one: self.pods[one] for one in keys}
         members = {key} | {member for group in groups.values() for member in members_of(group)}
         bound = [one for group in groups for one in self._bound_of.get(group, ())]
         return ClusterState(
@@ -235,6 +243,15 @@ class Mirror:
     def groups_of(self, key: ObjectKey) -> Iterable[ObservedGroup]:
         """Return the groups that list a job: one, but for moments of change."""
         return [self.groups[one] for one in self._groups_of.get(key, ())]
+
+    def members_on(self, slot: str) -> set[ObjectKey]:
+        """Return the jobs that are members of a group with this slot."""
+        return {
+            member
+            for group in self.groups.values()
+            if any(one.name == slot for one in group.spec.slots)
+            for member in members_of(group)
+        }
 
     def _shared(self) -> dict[str, Any]:
         return {
@@ -286,6 +303,8 @@ class Mirror:
             case ObservedPod():
                 self.pods[key] = observed
                 self._pods_of[job_of(observed)].add(key)
+                if observed.slot:
+                    self._pods_on[observed.slot].add(key)
             case ObservedReservation():
                 self.reservations[key] = observed
                 self._bound_of[group_of(observed)].add(key)
@@ -316,6 +335,8 @@ class Mirror:
             case ObservedPod():
                 del self.pods[key]
                 _discard(self._pods_of, job_of(observed), key)
+                if observed.slot:
+                    _discard(self._pods_on, observed.slot, key)
             case ObservedReservation():
                 del self.reservations[key]
                 _discard(self._bound_of, group_of(observed), key)
@@ -350,7 +371,7 @@ def members_of(group: ObservedGroup) -> tuple[ObjectKey, ...]:
     return tuple(ObjectKey(member.namespace, member.job) for member in group.spec.members)
 
 
-def _discard(index: dict[ObjectKey, set[ObjectKey]], at: ObjectKey, key: ObjectKey) -> None:
+def _discard(index: dict[_At, set[ObjectKey]], at: _At, key: ObjectKey) -> None:
     keys = index.get(at)
     if keys is not None:
         keys.discard(key)

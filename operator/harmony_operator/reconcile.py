@@ -13,6 +13,7 @@ from harmony_operator.policies.failure import backoff_end_seconds
 from harmony_operator.policies.pod_outcome import is_leaving, is_live
 from harmony_operator.policies.replacement import (
     creations,
+    next_creation_seconds,
     next_removal_seconds,
     plan_updates,
     removals,
@@ -100,5 +101,6 @@ def _again_after_seconds(standing: Standing) -> float | None:
         times = [next_look_seconds(standing.workers, view), backoff_end_seconds(status)]
         if spec is not None and standing.fault is None:
             times += [deadline_seconds(spec, status), next_removal_seconds(standing)]
+            times.append(next_creation_seconds(standing))
     due = [time for time in times if time is not None and time > view.now_seconds]
     return min(due) - view.now_seconds if due else None

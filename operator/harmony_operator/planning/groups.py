@@ -18,7 +18,7 @@ from harmony_operator.actions import Create, Delete, ReplaceSpec, Step
 from harmony_operator.builders.group import build_group
 from harmony_operator.builders.names import member_name
 from harmony_operator.observed import ClusterState, ObjectKey, ObservedGroup
-from harmony_operator.planning.occupants import occupants
+from harmony_operator.occupants import occupants
 from harmony_operator.settings import OperatorSettings
 from harmony_planner.snapshot import Group, Job, Plan, Slot, Snapshot
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 from harmony_operator.observed import ClusterState, ObjectKey, ObservedPod
+from harmony_operator.occupants import not_left_yet
 from harmony_operator.planning.capacity import Pool
 from harmony_planner.snapshot import Job, Slot
 
@@ -46,7 +47,7 @@ def held_slots(
                 gpus=slot.gpus,
                 memory_bytes=pool.memory_bytes if pool is not None else None,
                 closed=closed
-                or _not_left_yet(slot.name, there, members.get(slot.name, frozenset())),
+                or not_left_yet(slot.name, there, members.get(slot.name, frozenset())),
             )
     return tuple(found[name] for name in sorted(found))
 
@@ -67,7 +68,7 @@ def free_slots(
         for index in range(pool.count if pool.is_cpu else 0):
             name = f"{pool.node}/cpu-{index}"
             if name not in names:
-                closed = pool.closed or _not_left_yet(name, users.get(name, ()), frozenset())
+                closed = pool.closed or not_left_yet(name, users.get(name, ()), frozenset())
                 yield Slot(name=name, node=pool.node, closed=closed)
     names |= users.keys()
     used = Counter[tuple[str, str]]()
@@ -120,13 +121,6 @@ def _last_usable(pools: Sequence[Pool], job: Job) -> int | None:
     kept_from = job.barred.keys() | job.unschedulable.keys()
     positions = reversed(range(len(pools)))
     return next((at for at in positions if pools[at].node not in kept_from), None)
-
-
-def _not_left_yet(slot: str, there: Iterable[ObservedPod], members: frozenset[str]) -> str | None:
-    leaving = {f"{pod.key.namespace}/{pod.job}" for pod in there if pod.job_uid not in members}
-    if not leaving:
-        return None
-    return f"a worker of {min(leaving)} has not left {slot} yet"
 
 
 def _unused(prefix: str, names: set[str]) -> str:

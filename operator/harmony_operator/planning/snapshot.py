@@ -19,10 +19,10 @@ from harmony_operator.builders.names import member_name
 from harmony_operator.builders.placement import tolerate_devices
 from harmony_operator.gpu_binding import GpuBinding
 from harmony_operator.observed import ClusterState, ObservedGroup, ObservedJob
+from harmony_operator.occupants import occupants
 from harmony_operator.planning.capacity import CPU, pools, refusals
 from harmony_operator.planning.memory import PlanningMemory
 from harmony_operator.planning.node_fit import barred_nodes, demands
-from harmony_operator.planning.occupants import occupants
 from harmony_operator.planning.slots import free_slots, held_slots, room
 from harmony_operator.planning.stuck_workers import avoided_nodes, stuck_workers
 from harmony_operator.policies.conditions import holds

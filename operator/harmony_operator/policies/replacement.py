@@ -3,10 +3,12 @@
 A pod is replaced when it is gone, never before, except on a node that does not answer. The
 order is that of need: volume claims, the Service, the servers, the workers. Workers are made
 together, when all of them have devices and none is leaving its place, since one alone would
-only wait.
+only wait; and when nobody is left in their places whom the plan has sent away, for the devices'
+memory is promised once.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from harmony_api import labels
 from harmony_api.job import HarmonyJobSpec
@@ -30,6 +32,8 @@ from harmony_operator.policies.standing import Standing
 from harmony_operator.policies.stopping import delete, is_in_place
 from harmony_operator.settings import OperatorSettings
 
+OCCUPIED_LOOK_SECONDS: Final = 30.0
+
 
 def removals(standing: Standing) -> tuple[Step, ...]:
     """Return what deletes pods that ended without success, each when its time has come."""
@@ -47,6 +51,12 @@ def next_removal_seconds(standing: Standing) -> float | None:
     waiting = _uncounted(standing)
     times = (_removable_seconds(pod, standing) for pod in _ended(standing) if pod not in waiting)
     return min(times, default=None)
+
+
+def next_creation_seconds(standing: Standing) -> float | None:
+    """Return when to look again at slots that others have not left: no event says they hang."""
+    view = standing.view
+    return view.now_seconds + OCCUPIED_LOOK_SECONDS if view.occupied else None
 
 
 def removals_of_all(standing: Standing) -> tuple[Step, ...]:
@@ -135,6 +145,8 @@ def _workers(
     ]
     bound = dict(enumerate(view.bindings))
     if not all(isinstance(bound.get(index), SlotBinding) for index in indices):
+        return
+    if any(index in view.occupied for index in indices):
         return
     for index in indices:
         binding = view.bindings[index]

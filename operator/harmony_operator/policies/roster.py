@@ -6,14 +6,11 @@ not answer: it cannot be waited for, because it leaves only when its node return
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from harmony_operator.observed import ObservedPod, Role
+from harmony_operator.occupants import STUCK_SECONDS
 from harmony_operator.policies.pod_outcome import is_leaving
 from harmony_operator.view import JobView
-
-STUCK_SECONDS: Final = 300.0
-"""A pod that is still there so long after its grace period has ended is not waited for."""
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,8 @@ def _missing(standing: Standing, role: Role) -> Observation | None:
     broken = any(not is_live(pod) for index, pod in pods.items() if index in indices)
     reason = _RESTARTING[role] if again or broken or standing.starting_over else _STARTING[role]
     message = f"{len(there)} of {_count(len(indices), role)} ready"
+    if role == "worker" and (occupied := standing.view.occupied):
+        message = f"{message}; {occupied[min(occupied)]}"
     if standing.starting_over:
         message = "all servers and workers are replaced, since a server's state was lost"
     return Observation("False", reason, message)

@@ -101,6 +101,23 @@ def test_look_ups_by_job_agree_with_all_pods(
     assert seen.state(0.0).pods == seen.pods
 
 
+def test_a_job_sees_who_is_on_the_slots_of_its_group() -> None:
+    seen, _ = mirror()
+    for name, slot in (("p", "n/cpu-0"), ("q", "n/cpu-1")):
+        raw = pod(name, name, 1, job="other")
+        raw["metadata"]["annotations"] = {"harmony.dev/slot": slot}
+        seen.observe("Pod", raw)
+    slot = {"name": "n/cpu-0", "node": "n", "gpus": 0, "deviceKind": "cpu"}
+    member = {"job": "a", "namespace": "team", "jobUid": "u", "slotIndices": [0], "order": 0}
+    spec = {"generation": 1, "slots": [slot], "members": [member]}
+    metadata = {"namespace": "team", "name": "g", "uid": "g", "resourceVersion": "1"}
+    seen.observe("HarmonyGroup", {"metadata": metadata, "spec": spec})
+    assert seen.members_on("n/cpu-0") == {ObjectKey("team", "a")}
+    assert set(seen.job_state(ObjectKey("team", "a"), 0.0).pods) == {KEY}
+    seen.forget("Pod", KEY, "p")
+    assert not seen.job_state(ObjectKey("team", "a"), 0.0).pods
+
+
 def test_a_pool_shows_the_devices_of_its_newest_generation_only() -> None:
     seen, _ = mirror()
     for name, generation, device in (("s1", 1, "old"), ("s2", 2, "new")):

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_cluster import Cluster, profile
 
+from harmony_operator.occupants import occupants
 from harmony_operator.planning.groups import group_changes
 from harmony_operator.planning.memory import PlanningMemory
-from harmony_operator.planning.occupants import occupants
 
 NODES = "abc"
 PRIORITIES = {"low": -10, "high": 10, "urgent": 100}

@@ -5,10 +5,13 @@ worker that stops at an iteration boundary holds its device memory until then.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from harmony_operator.observed import ClusterState, ObservedPod
-from harmony_operator.policies.roster import STUCK_SECONDS
+
+STUCK_SECONDS: Final = 300.0
+"""A pod that is still there so long after its grace period has ended is not waited for."""
 
 
 def occupants(state: ClusterState) -> Mapping[str, tuple[ObservedPod, ...]]:
@@ -18,6 +21,12 @@ def occupants(state: ClusterState) -> Mapping[str, tuple[ObservedPod, ...]]:
         if pod.role == "worker" and pod.slot and not pod.finished and not _is_lost(pod, state):
             found[pod.slot].append(pod)
     return {slot: tuple(pods) for slot, pods in found.items()}
+
+
+def not_left_yet(slot: str, pods: Iterable[ObservedPod], members: Collection[str]) -> str | None:
+    """Say whose worker is still on the slot although the job (by uid) is no member any more."""
+    leaving = {f"{pod.key.namespace}/{pod.job}" for pod in pods if pod.job_uid not in members}
+    return f"a worker of {min(leaving)} has not left {slot} yet" if leaving else None
 
 
 def _is_lost(pod: ObservedPod, state: ClusterState) -> bool:
