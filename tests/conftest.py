@@ -18,6 +18,9 @@ TESTS = Path(__file__).parent
 TIERS = ("api", "e2e")
 CLUSTER_HELP = "cluster for the e2e tests: native (the default, needs root), kind, or a kubeconfig"
 
+# What was in the way of a test's programs and images: it fails, and the other tiers' go on.
+PROBLEM = pytest.StashKey[Exception]()
+
 Kubectl = Callable[..., str]
 
 
@@ -48,6 +51,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         except binaries.NotPossibleError as reason:
             for item in items:
                 item.add_marker(pytest.mark.skip(reason=str(reason)))
+        except (OSError, RuntimeError) as problem:
+            for item in items:
+                item.stash[PROBLEM] = problem
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if problem := item.stash.get(PROBLEM, None):
+        raise problem
 
 
 @pytest.fixture(scope="session")
