@@ -8,12 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_cluster import Cluster, profile
 
+from harmony_operator.observed import ObjectKey, Taint
 from harmony_operator.occupants import occupants
 from harmony_operator.planning.groups import group_changes
 from harmony_operator.planning.memory import PlanningMemory
+from harmony_operator.planning.stuck_workers import PATIENCE_SECONDS
 
 NODES = "abc"
 PRIORITIES = {"low": -10, "high": 10, "urgent": 100}
+IN_ZONE = {"nodeSelector": {"zone": "z"}}
+TOLERANT = {"tolerations": [{"key": "team", "operator": "Exists"}]}
 
 milliseconds = st.integers(0, 120)
 jobs = st.fixed_dictionaries(
@@ -29,17 +33,19 @@ jobs = st.fixed_dictionaries(
             }
         ),
         "priorityClassName": st.sampled_from([None, None, *PRIORITIES]),
+        "template": st.sampled_from([None, None, IN_ZONE, TOLERANT, IN_ZONE | TOLERANT]),
     }
 )
 events = st.lists(
     st.one_of(
         st.tuples(st.just("arrives"), jobs),
         st.tuples(
-            st.sampled_from(["finishes", "suspends", "is deleted", "is measured"]),
+            st.sampled_from(["finishes", "suspends", "is deleted", "is measured", "is stuck"]),
             st.integers(0, 30),
         ),
         st.tuples(
-            st.sampled_from(["cordoned", "silent", "gone", "back"]), st.integers(0, len(NODES) - 1)
+            st.sampled_from(["cordoned", "silent", "gone", "back", "labelled", "tainted"]),
+            st.integers(0, len(NODES) - 1),
         ),
         st.tuples(st.sampled_from(["pods follow", "operator restarts"]), st.none()),
     ),
@@ -62,17 +68,28 @@ def happen(cluster: Cluster, event: str, about: Any) -> None:
             for job in active:
                 if any(pod.node == NODES[about] for pod in cluster.pods_of(job)):
                     cluster.set_pods(job, deleting_since_seconds=cluster.now)
+    elif event == "labelled" and NODES[about] in cluster.nodes:
+        cluster.set_node(NODES[about], labels={"zone": "z"})
+    elif event == "tainted" and NODES[about] in cluster.nodes:
+        cluster.set_node(NODES[about], taints=frozenset({Taint("team", "red")}))
     elif event == "gone":
         cluster.nodes.pop(NODES[about], None)
         cluster.devices = [one for one in cluster.devices if one.node != NODES[about]]
     elif event == "back" and NODES[about] not in cluster.nodes:
         cluster.add_nodes(NODES[about], gpus=4)
-    elif event in ("finishes", "suspends", "is deleted", "is measured") and active:
+    elif event in ("finishes", "suspends", "is deleted", "is measured", "is stuck") and active:
         job = active[about % len(active)]
         if event == "finishes":
             cluster.finish(job)
         elif event == "suspends":
             cluster.suspend(job)
+        elif event == "is stuck":
+            cluster.set_pods(
+                job,
+                node="",
+                unschedulable_message="0/3 nodes are available",
+                created_seconds=cluster.now - PATIENCE_SECONDS,
+            )
         elif event == "is deleted":
             del cluster.jobs[job]
             cluster.remove_pods(job)
@@ -113,6 +130,19 @@ def check(cluster: Cluster) -> None:
                 assert (slot.gpus > 0) == (gpus > 0)
 
 
+def check_nodes(cluster: Cluster, before: dict[ObjectKey, list[str]]) -> None:
+    """Nobody begins where its pods could not run, or where they were not let to."""
+    asks = {job.name: job for job in cluster.memory.snapshot.jobs}
+    for key, job in cluster.jobs.items():
+        template = job.raw_spec["workers"]["template"]["spec"]  # type: ignore[index]
+        for slot in set(cluster.places(key)) - set(before.get(key, ())):
+            node = cluster.nodes[slot.partition("/")[0]]
+            assert node.name not in asks[f"{key.namespace}/{key.name}"].unschedulable
+            assert "nodeSelector" not in template or node.labels == {"zone": "z"}
+            assert not node.taints or "tolerations" in template
+            assert not node.taints or cluster.binding == "claim" or "/cpu" in slot
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(["claim", "reservation"]), events)
 def test_groups_keep_the_rules_and_come_to_rest(
@@ -122,8 +152,10 @@ def test_groups_keep_the_rules_and_come_to_rest(
     cluster.add_nodes(*NODES, gpus=4)
     for event, about in happened:
         happen(cluster, event, about)
+        before = {key: cluster.places(key) for key in cluster.jobs}
         cluster.plan()
         check(cluster)
+        check_nodes(cluster, before)
         memory = cluster.memory
         assert group_changes(memory.plan, memory.snapshot, cluster.state, cluster.settings) == ()
     cluster.run_pods()
