@@ -60,7 +60,7 @@ class GroupController:
             existing = {one.name for one in (*state.claims, *state.reservations)}
             steps: list[Step] = [
                 Create(manifest)
-                for manifest in self._binding.wanted(group)
+                for manifest in self._binding.wanted(group, state)
                 if manifest["metadata"]["name"] not in existing
             ]
             steps += self._binding.unwanted(group, state)

@@ -87,7 +87,7 @@ class Namespace:
             if one["metadata"]["name"] == of.key.name
         ]
         assert seen is not None
-        self.create(*binding.wanted(seen))
+        self.create(*binding.wanted(seen, self.state()))
         return seen
 
     def start_worker(
@@ -232,7 +232,7 @@ def test_a_reservation_pod_holds_the_device_that_members_are_given(
     one, other = gpu_job("one", here), gpu_job("other", here)
     binding = ReservationBinding(E2E_SETTINGS)
     seen = here.create_group(pair(here, node, one, other, name="g-held", gpus=1), binding)
-    [reserving] = binding.wanted(seen)
+    [reserving] = binding.wanted(seen, here.state())
     pod = reserving["metadata"]["name"]
     path = '{.status.conditions[?(@.type=="Ready")].status}'
     here.wait(

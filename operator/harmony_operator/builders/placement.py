@@ -5,7 +5,7 @@ business, and it still counts what the pod takes.
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -14,6 +14,14 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 def tolerate_devices(resource: str) -> dict[str, Any]:
     """Return a toleration of the taint that keeps a node for pods that use its devices."""
     return {"key": resource, "operator": "Exists"}
+
+
+def tolerations_of(raw_spec: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
+    """Return the tolerations that a job's workers have by their template."""
+    found: Any = raw_spec
+    for name in ("workers", "template", "spec", "tolerations"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, list) else []
 
 
 def on_node(affinity: Mapping[str, Any] | None, node: str) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class GpuBinding(Protocol):
     def crosses_namespaces(self) -> bool:
         """Whether jobs of several namespaces can share a slot with devices."""
 
-    def wanted(self, group: ObservedGroup) -> tuple[Manifest, ...]:
+    def wanted(self, group: ObservedGroup, state: ClusterState) -> tuple[Manifest, ...]:
         """Return the objects that bind the group's slots: in its namespace, owned by it."""
 
     def unwanted(self, group: ObservedGroup, state: ClusterState) -> tuple[Delete, ...]:

@@ -32,13 +32,17 @@ class ClaimBinding:
     def __init__(self, settings: OperatorSettings) -> None:
         self._device_class = settings.device_class
 
-    def wanted(self, group: ObservedGroup) -> tuple[Manifest, ...]:
+    def wanted(
+        self,
+        group: ObservedGroup,
+        state: ClusterState,  # noqa: ARG002
+    ) -> tuple[Manifest, ...]:
         """Return a claim for every slot with devices."""
         return tuple(self._claim(group, slot) for slot in group.spec.slots if slot.gpus)
 
     def unwanted(self, group: ObservedGroup, state: ClusterState) -> tuple[Delete, ...]:
         """Return the claims of slots that the group has no more."""
-        kept = {claim["metadata"]["name"] for claim in self.wanted(group)}
+        kept = {claim["metadata"]["name"] for claim in self.wanted(group, state)}
         return tuple(
             Delete(kind="ResourceClaim", key=claim.key, uid=claim.uid)
             for claim in state.claims.values()

@@ -20,7 +20,11 @@ class NoBinding:
     name: Literal["none"] = "none"
     crosses_namespaces = True
 
-    def wanted(self, group: ObservedGroup) -> tuple[Manifest, ...]:  # noqa: ARG002
+    def wanted(
+        self,
+        group: ObservedGroup,  # noqa: ARG002
+        state: ClusterState,  # noqa: ARG002
+    ) -> tuple[Manifest, ...]:
         """Return nothing."""
         return ()
 

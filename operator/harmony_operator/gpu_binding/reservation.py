@@ -14,7 +14,7 @@ from harmony_api.pod_layout import RESERVATION_HTTP_PORT
 from harmony_operator.actions import Delete, Manifest
 from harmony_operator.builders.names import slot_object_name
 from harmony_operator.builders.ownership import slot_metadata
-from harmony_operator.builders.placement import on_node, tolerate_devices
+from harmony_operator.builders.placement import on_node, tolerate_devices, tolerations_of
 from harmony_operator.builders.sidecar import HARDENED
 from harmony_operator.gpu_binding import BindingProblem, SlotBinding
 from harmony_operator.gpu_binding.none import cpu_binding
@@ -48,13 +48,18 @@ class ReservationBinding:
     def __init__(self, settings: OperatorSettings) -> None:
         self._settings = settings
 
-    def wanted(self, group: ObservedGroup) -> tuple[Manifest, ...]:
-        """Return a pod for every slot with devices."""
-        return tuple(self._pod(group, slot) for slot in group.spec.slots if slot.gpus)
+    def wanted(self, group: ObservedGroup, state: ClusterState) -> tuple[Manifest, ...]:
+        """Return a pod for every slot with devices, which can go where the members' pods can."""
+        tolerations = [tolerate_devices(self._settings.gpu_resource)]
+        for member in group.spec.members:
+            job = state.jobs.get(ObjectKey(member.namespace, member.job))
+            given = () if job is None else tolerations_of(job.raw_spec)
+            tolerations += [one for one in given if one not in tolerations]
+        return tuple(self._pod(group, slot, tolerations) for slot in group.spec.slots if slot.gpus)
 
     def unwanted(self, group: ObservedGroup, state: ClusterState) -> tuple[Delete, ...]:
         """Return the pods of slots that the group has no more, and those that shall try again."""
-        kept = {pod["metadata"]["name"] for pod in self.wanted(group)}
+        kept = {pod["metadata"]["name"] for pod in self.wanted(group, state)}
         return tuple(
             Delete(kind="Pod", key=one.key, uid=one.uid)
             for one in state.reservations.values()
@@ -95,7 +100,9 @@ class ReservationBinding:
             runtime_class=self._settings.runtime_class,
         )
 
-    def _pod(self, group: ObservedGroup, slot: GroupSlot) -> dict[str, Any]:
+    def _pod(
+        self, group: ObservedGroup, slot: GroupSlot, tolerations: list[dict[str, Any]]
+    ) -> dict[str, Any]:
         settings = self._settings
         about_itself = {
             "NODE_NAME": "spec.nodeName",
@@ -134,7 +141,7 @@ class ReservationBinding:
             "containers": [container],
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 5,
-            "tolerations": [tolerate_devices(settings.gpu_resource)],
+            "tolerations": tolerations,
         }
         if settings.runtime_class is not None:
             spec["runtimeClassName"] = settings.runtime_class

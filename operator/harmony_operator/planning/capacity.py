@@ -90,8 +90,6 @@ def pools(
         if settings.cpu_slots_per_node:
             count = settings.cpu_slots_per_node
             found.append(Pool(node=node.name, device_kind=CPU, count=count, closed=closed))
-        if binding == "reservation":
-            closed = closed or _closed_to_reservations(node, settings.gpu_resource)
         if node.name in refused:
             closed = closed or refused[node.name].why
         if binding == "claim":
@@ -176,11 +174,4 @@ def _why_closed(node: ObservedNode) -> str | None:
         return f"node {node.name} is cordoned"
     if passing := [taint for taint in node.taints if taint.is_passing]:
         return f"node {node.name} has the taint {min(passing)}"
-    return None
-
-
-def _closed_to_reservations(node: ObservedNode, resource: str) -> str | None:
-    """Say why no reservation pod may come: it tolerates the taint of the resource's name only."""
-    if taints := [taint for taint in node.taints if taint.key != resource]:
-        return f"node {node.name} has the taint {min(taints)}"
     return None

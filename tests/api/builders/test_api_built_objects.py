@@ -13,7 +13,7 @@ from harmony_operator.builders.worker_pod import build_worker_pod
 from harmony_operator.gpu_binding import SlotBinding
 from harmony_operator.gpu_binding.dra import ClaimBinding
 from harmony_operator.gpu_binding.reservation import ReservationBinding
-from harmony_operator.observed import ObservedJob
+from harmony_operator.observed import ClusterState, ObservedJob
 from harmony_operator.template_check import template_errors
 from operator_values import SETTINGS, group, job, member, slot, template
 
@@ -92,10 +92,10 @@ def test_servers_services_and_groups_are_taken(kubectl: Kubectl, namespace: str)
 
 def test_what_binds_devices_is_taken(kubectl: Kubectl, namespace: str) -> None:
     of = group(slots=(slot(gpus=2),), namespace=namespace)
-    [claim] = ClaimBinding(SETTINGS).wanted(of)
+    [claim] = ClaimBinding(SETTINGS).wanted(of, ClusterState(now_seconds=0))
     requests = create(kubectl, claim)["spec"]["devices"]["requests"]
     assert [one["exactly"]["count"] for one in requests] == [1, 1]
-    [pod] = ReservationBinding(SETTINGS).wanted(of)
+    [pod] = ReservationBinding(SETTINGS).wanted(of, ClusterState(now_seconds=0))
     create(kubectl, pod)
 
 

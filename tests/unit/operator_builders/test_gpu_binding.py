@@ -37,7 +37,7 @@ BINDINGS: tuple[GpuBinding, ...] = (
 
 def claims(of: ObservedGroup = GROUP, **fields: Any) -> tuple[ObservedClaim, ...]:
     """The claims of a group as the API server shows them."""
-    manifests = ClaimBinding(SETTINGS).wanted(of)
+    manifests = ClaimBinding(SETTINGS).wanted(of, state())
     return tuple(
         replace(parse_claim(one), uid=f"uid-{n}", **fields) for n, one in enumerate(manifests)
     )
@@ -45,7 +45,7 @@ def claims(of: ObservedGroup = GROUP, **fields: Any) -> tuple[ObservedClaim, ...
 
 def reservations(of: ObservedGroup = GROUP, **fields: Any) -> tuple[ObservedReservation, ...]:
     """The reservation pods of a group as the API server shows them."""
-    seen = map(parse_reservation, ReservationBinding(SETTINGS).wanted(of))
+    seen = map(parse_reservation, ReservationBinding(SETTINGS).wanted(of, state()))
     return tuple(replace(one, uid=f"uid-{n}", **fields) for n, one in enumerate(seen) if one)
 
 
@@ -69,7 +69,7 @@ def test_a_cpu_slot_is_a_node_and_its_own_device(binding: GpuBinding) -> None:
 
 @pytest.mark.parametrize("binding", BINDINGS[:2], ids=lambda one: one.name)
 def test_what_binds_a_slot_goes_with_its_group(binding: GpuBinding) -> None:
-    wanted = binding.wanted(GROUP)
+    wanted = binding.wanted(GROUP, state())
     assert len(wanted) == 2
     for manifest in wanted:
         metadata = manifest["metadata"]
@@ -95,7 +95,8 @@ def test_a_slot_whose_object_is_not_there_yet_is_waited_for(binding: GpuBinding)
 
 def test_a_claim_requests_each_gpu_by_a_name() -> None:
     first, second = (
-        checked(ResourceV1ResourceClaim, one) for one in ClaimBinding(SETTINGS).wanted(GROUP)
+        checked(ResourceV1ResourceClaim, one)
+        for one in ClaimBinding(SETTINGS).wanted(GROUP, state())
     )
     assert [one["metadata"]["name"] for one in (first, second)] == [FIRST, SECOND]
     requests = first["spec"]["devices"]["requests"]
@@ -160,7 +161,7 @@ def test_a_reservation_pod_takes_the_slots_gpus_on_its_node() -> None:
         runtime_class="nvidia",
         reservation_environment={"NVIDIA_VISIBLE_DEVICES": "GPU-$(NODE_NAME)"},
     )
-    pod = checked(V1Pod, ReservationBinding(settings).wanted(GROUP)[0])
+    pod = checked(V1Pod, ReservationBinding(settings).wanted(GROUP, state())[0])
     assert pod["metadata"]["name"] == FIRST
     assert pod["spec"]["runtimeClassName"] == "nvidia"
     holder = container(pod, "reservation")
@@ -262,4 +263,4 @@ def test_the_binding_is_what_the_cluster_serves_unless_it_is_set(
 
 def test_without_a_binding_a_slot_with_gpus_is_a_problem() -> None:
     assert isinstance(NoBinding().bind(GROUP, 0, state()), BindingProblem)
-    assert NoBinding().wanted(GROUP) == ()
+    assert NoBinding().wanted(GROUP, state()) == ()

@@ -26,11 +26,10 @@ TOLERATED = {"key": "nvidia.com/gpu", "operator": "Exists"}
     [
         (KEPT, ["cpu", "gpu"]),
         (replace(KEPT, taints=frozenset()), ["cpu", "gpu"]),
-        (replace(KEPT, taints=KEPT.taints | {Taint("team", "red")}), ["cpu"]),
         (replace(KEPT, taints=frozenset({Taint("node.kubernetes.io/disk-pressure")})), []),
         (replace(KEPT, schedulable=False), []),
     ],
-    ids=["kept for GPUs", "open", "closed to reservation pods", "in trouble", "cordoned"],
+    ids=["kept for GPUs", "open", "in trouble", "cordoned"],
 )
 def test_a_node_offers_what_pods_that_tolerate_its_taints_could_use(
     node: ObservedNode, open_kinds: list[str]
@@ -48,6 +47,17 @@ def test_workers_with_gpus_tolerate_the_taint_and_others_do_not(gpus: int) -> No
     assert pod["spec"].get("tolerations", []) == gpus * [TOLERATED]
 
 
-def test_reservation_pods_tolerate_the_taint() -> None:
-    [pod] = ReservationBinding(SETTINGS).wanted(group(slots=(slot(gpus=1),)))
-    assert pod["spec"]["tolerations"] == [TOLERATED]
+def test_reservation_pods_tolerate_the_taint_and_what_the_members_pods_tolerate() -> None:
+    red = {"key": "team", "value": "red"}
+    of = job()
+    template = of.raw_spec["workers"]["template"]  # type: ignore[index]
+    of = replace(
+        of,
+        raw_spec={
+            "workers": {"template": {"spec": {**template["spec"], "tolerations": [red, TOLERATED]}}}
+        },
+    )
+    state = ClusterState(now_seconds=0, jobs={of.key: of})
+    its_group = group(member(of), slots=(slot(gpus=1),))
+    [pod] = ReservationBinding(SETTINGS).wanted(its_group, state)
+    assert pod["spec"]["tolerations"] == [TOLERATED, red]
