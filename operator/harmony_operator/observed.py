@@ -127,7 +127,8 @@ class Taint(NamedTuple):
     effect: str = "NoSchedule"
 
     def __str__(self) -> str:
-        return f"{self.key}{self.value and f'={self.value}'}:{self.effect}"
+        value = f"={self.value}" if self.value else ""
+        return f"{self.key}{value}:{self.effect}"
 
     @property
     def is_passing(self) -> bool:

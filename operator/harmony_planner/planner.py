@@ -262,25 +262,25 @@ class _Planning:
         found = sorted(found, key=itemgetter(0, 1))[: self._looked_at]
         return [draft for _, _, draft in sorted(found, key=itemgetter(1))], refusals
 
-    def _room(self, job: Job) -> list[tuple[Slot, int]]:
-        """Return one slot of each kind where the job may run, and how many there are of it."""
-        barred = frozenset(job.barred)
-        if barred not in self._rooms:
-            self._rooms[barred] = self._room_without(barred)
-        return self._rooms[barred]
-
-    def _room_without(self, nodes: frozenset[str]) -> list[tuple[Slot, int]]:
+    def _room(self, barred: frozenset[str]) -> list[tuple[Slot, int]]:
+        """Return one slot of each kind on other nodes, and how many there are of it."""
+        if barred in self._rooms:
+            return self._rooms[barred]
         first: dict[tuple[int, int | None], Slot] = {}
         counts = Counter[tuple[int, int | None]]()
         for slot, count in self._snapshot.room or ((slot, 1) for slot in self._snapshot.slots):
-            if slot.node not in nodes:
+            if slot.node not in barred:
                 kind = slot.gpus, slot.memory_bytes
                 first.setdefault(kind, slot)
                 counts[kind] += count
-        return [(slot, counts[kind]) for kind, slot in first.items()]
+        found = self._rooms[barred] = [(slot, counts[kind]) for kind, slot in first.items()]
+        return found
 
     def _waiting(self, job: Job, refusals: Sequence[str]) -> Waiting:
-        never = wording.why_it_never_fits(job, self._room(job))
+        never = wording.why_it_never_fits(job, self._room(frozenset()))
+        never = never or wording.why_it_never_fits(
+            job, self._room(frozenset(job.barred)), job.barred
+        )
         preemptor = self._preempted_by.get(job.name)
         closed_to_it = [why for slot in self._closed if fits(job, slot) and (why := slot.closed)]
         reason = wording.waiting_reason(

@@ -5,6 +5,7 @@ in the command line, in the run's record, and in conditions and events on a clus
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from harmony_planner.arrangement import Arrangement
@@ -46,10 +47,12 @@ def member_reason(
     return f"{sentence}, {rounds} iterations per cycle" if rounds > 1 else sentence
 
 
-def why_it_never_fits(job: Job, room: Sequence[tuple[Slot, int]]) -> str | None:
+def why_it_never_fits(
+    job: Job, room: Sequence[tuple[Slot, int]], barred: Mapping[str, str] = MappingProxyType({})
+) -> str | None:
     """Say why the job could not run even if every slot were free; None where it could.
 
-    `room` has one slot of each kind on the nodes where it may run, and how many there are of it.
+    `room` has one slot of each kind, and how many there are of it, without those of `barred` nodes.
     """
     gpus = job.gpus_per_worker
     large = [(slot, n) for slot, n in room if slot.gpus >= gpus and (slot.gpus > 0) == (gpus > 0)]
@@ -57,7 +60,8 @@ def why_it_never_fits(job: Job, room: Sequence[tuple[Slot, int]]) -> str | None:
     if count < job.workers:
         kind = f" of {_counted(gpus, 'GPU')}" if gpus else ""
         there = f"there {'is' if count == 1 else 'are'} {count or 'none'}"
-        may_use = f" that it may use: {'; '.join(_whys(job.barred))}" if job.barred else ""
+        whys = "; ".join(list(dict.fromkeys(barred.values()))[:MOST_REFUSALS])
+        may_use = f" that it may use: {whys}" if whys else ""
         return f"needs {_counted(job.workers, 'slot')}{kind}, {there}{may_use}"
     too_small = [(why, n) for slot, n in large if (why := why_it_does_not_fit([job], slot))]
     if count - sum(n for _, n in too_small) < job.workers:
@@ -93,10 +97,6 @@ def waiting_reason(
         ranks = f"whose priority {preemptor.priority} is above its {job.priority}"
         why = f"made way for {preemptor.name}, {ranks}; {why}"
     return why
-
-
-def _whys(barred: Mapping[str, str]) -> list[str]:
-    return list(dict.fromkeys(barred.values()))[:MOST_REFUSALS]
 
 
 def _some(nodes: Sequence[str]) -> str:

@@ -46,14 +46,17 @@ StuckWorkers = Mapping[tuple[ObjectKey, str], Stuck]
 def stuck_workers(state: ClusterState, before: StuckWorkers) -> StuckWorkers:
     """Return what is known after another look."""
     now = state.now_seconds
+    waiting = _waiting(state)
+    settled = _bound(state) - waiting.keys() if before else set()
     found = {
         (key, node): stuck
         for (key, node), stuck in before.items()
         if now < stuck.seen_seconds + 2 * LONGEST_AVOIDED_SECONDS
+        and (key, node) not in settled
         and (job := state.jobs.get(key)) is not None
         and job.uid == stuck.job_uid
     }
-    for (key, node), pod in _waiting(state).items():
+    for (key, node), pod in waiting.items():
         last = found.get((key, node))
         again = last is not None and last.pod_uid == pod.uid
         found[key, node] = Stuck(
@@ -98,6 +101,15 @@ def _waiting(state: ClusterState) -> dict[tuple[ObjectKey, str], ObservedPod]:
         (ObjectKey(pod.key.namespace, pod.job), node): pod
         for pod in sorted(waiting, key=lambda pod: pod.key)
         if (node := nodes.get((pod.group, pod.slot))) is not None
+    }
+
+
+def _bound(state: ClusterState) -> set[tuple[ObjectKey, str]]:
+    """Return by job and node where workers have been let in after all."""
+    return {
+        (ObjectKey(pod.key.namespace, pod.job), pod.node)
+        for pod in state.pods.values()
+        if pod.role == "worker" and pod.node and pod.deleting_since_seconds is None
     }
 
 

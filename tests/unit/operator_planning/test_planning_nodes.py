@@ -231,6 +231,24 @@ def test_a_node_is_avoided_longer_each_time_and_never_while_a_worker_waits_there
         assert cluster.memory.stuck[job, "a"].times == times
 
 
+def test_a_worker_that_was_let_in_after_all_keeps_its_place() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    job = cluster.add_job("mlr", sharing={"policy": "Exclusive"})
+    cluster.settle()
+    cluster.run_pods()
+    cluster.set_pods(job, node="", unschedulable_message=NO_ROOM, created_seconds=cluster.now)
+    cluster.now += 60
+    cluster.settle()
+    assert cluster.memory.stuck
+    cluster.run_pods()
+    cluster.add_nodes("b")
+    waiting = cluster.add_job("mlp")
+    cluster.settle()
+    assert (cluster.places(job), cluster.places(waiting)) == (["a/cpu-0"], ["b/cpu-0"])
+    assert not cluster.memory.stuck
+
+
 def test_a_job_that_can_never_be_scheduled_keeps_no_slot_that_another_could_use() -> None:
     cluster = Cluster()
     cluster.add_nodes("a")

@@ -52,6 +52,11 @@ def test_a_job_that_accepts_no_node_is_told_that_it_never_fits() -> None:
     assert waiting.reason == f"needs 1 slot, there are none that it may use: {ZONE}"
 
 
+def test_a_job_that_fits_no_node_at_all_is_not_sent_to_look_at_its_selector() -> None:
+    (waiting,) = planned(job("a", workers=3, barred={"node-0": ZONE})).waiting
+    assert waiting.reason == "needs 3 slots, there are 2"
+
+
 def test_a_job_joins_no_group_on_a_node_that_it_does_not_accept() -> None:
     first = job("a", 100, 50, 50, current_group="g0")
     second = job("b", 100, 50, 50, barred={"node-0": ZONE})
