@@ -73,4 +73,4 @@ def namespace(kubectl: Kubectl) -> Iterator[str]:
     name = f"test-{uuid4().hex[:8]}"
     kubectl("create", "namespace", name)
     yield name
-    kubectl("delete", "namespace", name, "--wait=false")
+    kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")

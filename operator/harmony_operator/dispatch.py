@@ -6,16 +6,8 @@ reads appears here.
 
 from collections.abc import Callable
 
-from harmony_operator.mirror import (
-    Change,
-    Mirror,
-    Priority,
-    Slice,
-    VolumeClaim,
-    group_of,
-    job_of,
-    members_of,
-)
+from harmony_operator.mirror import Change, Mirror, group_of, job_of, members_of
+from harmony_operator.mirrored import Priority, Slice, VolumeClaim
 from harmony_operator.observed import (
     ObjectKey,
     ObservedClaim,

@@ -12,6 +12,7 @@ from harmony_api import labels
 from harmony_api.pod_layout import RESERVATION_HTTP_PORT
 from harmony_operator import metrics
 from harmony_operator.actions import Annotate, Create, Step
+from harmony_operator.api_client import ApiError
 from harmony_operator.applying import Applier, StepError
 from harmony_operator.gpu_binding import GpuBinding
 from harmony_operator.gpu_binding.reservation import DEVICES_PATH, reported_devices
@@ -50,7 +51,7 @@ class GroupController:
         self._look_at_job = look_at_job
 
     async def look_at(self, key: ObjectKey) -> float | None:
-        """Do one pass; return the seconds after which to look again. Raises Retry, ApiError."""
+        """Do one pass; return the seconds after which to look again. Raises Retry."""
         group = self._mirror.groups.get(key)
         if group is None or group.deleting:
             self._mirror.group_problems.pop(key, None)
@@ -73,6 +74,8 @@ class GroupController:
                 await self._applier.carry_out(tuple(steps))
             except StepError as error:
                 self._note(group, error.problem)
+                raise Retry(str(error)) from error
+            except ApiError as error:
                 raise Retry(str(error)) from error
             self._note(group, None)
         if any(one.problem for one in waiting):

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from harmony_operator import metrics
+from harmony_operator.api_client import ApiError
 from harmony_operator.applying import Applier, StepError
 from harmony_operator.gpu_binding import GpuBinding
 from harmony_operator.mirror import Mirror
@@ -40,7 +41,13 @@ class JobController:
         self._remarks = remarks
 
     async def look_at(self, key: ObjectKey) -> float | None:
-        """Do one pass; return the seconds after which to look again. Raises Retry, ApiError."""
+        """Do one pass; return the seconds after which to look again. Raises Retry."""
+        try:
+            return await self._pass(key)
+        except ApiError as error:
+            raise Retry(str(error)) from error
+
+    async def _pass(self, key: ObjectKey) -> float | None:
         view = self._view(key)
         if view is None:
             self._mirror.problems.pop(key, None)

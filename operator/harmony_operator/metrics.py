@@ -18,11 +18,6 @@ PASS_SECONDS: Final = Histogram(
     ("controller",),
     buckets=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
 )
-FAILED_PASSES: Final = Counter(
-    "harmony_operator_failed_passes",
-    "Passes that ended early and are tried again.",
-    ("controller",),
-)
 QUEUE_LENGTH: Final = Gauge(
     "harmony_operator_queue_length", "Keys that wait for a pass.", ("controller",)
 )

@@ -13,9 +13,10 @@ is told.
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from harmony_operator import parsing
+from harmony_operator.mirrored import MirroredKind, Observed, Priority, Slice, VolumeClaim, parse
 from harmony_operator.observed import (
     ApiProblem,
     ClusterState,
@@ -31,60 +32,10 @@ from harmony_operator.observed import (
 )
 from harmony_operator.parsing import Raw
 
-MirroredKind = Literal[
-    "HarmonyJob",
-    "HarmonyGroup",
-    "Pod",
-    "Service",
-    "Node",
-    "ResourceClaim",
-    "ResourceSlice",
-    "PriorityClass",
-    "PersistentVolumeClaim",
-]
-
+_Value = TypeVar("_Value")
 _At = TypeVar("_At", ObjectKey, str)
 _DELETED_UIDS_KEPT: Final = 10_000
 """Older news than this many deletions ago are not expected any more."""
-
-
-@dataclass(frozen=True)
-class Slice:
-    """A ResourceSlice: the devices that it adds to a generation of its pool."""
-
-    pool: str
-    generation: int
-    devices: tuple[ObservedDevice, ...]
-
-
-@dataclass(frozen=True)
-class Priority:
-    """A PriorityClass."""
-
-    value: int
-    is_default: bool
-
-
-@dataclass(frozen=True)
-class VolumeClaim:
-    """A PersistentVolumeClaim."""
-
-    access_modes: frozenset[str]
-
-
-Observed = (
-    ObservedJob
-    | ObservedGroup
-    | ObservedPod
-    | ObservedReservation
-    | ObservedNode
-    | ObservedClaim
-    | ObjectKey
-    | Slice
-    | Priority
-    | VolumeClaim
-)
-"""One mirrored object; of a Service only its key matters."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +100,7 @@ class Mirror:
         known = self._known[kind].get(key)
         if uid in self._deleted or (known and known.version >= version):
             return
-        observed = _parse(kind, raw)
+        observed = parse(kind, raw)
         self._known[kind][key] = _Known(uid, version, observed)
         self._replace(kind, key, known.observed if known else None, observed)
 
@@ -192,53 +143,46 @@ class Mirror:
 
         Those are its own, and the workers on the groups' slots.
         """
-        groups = {one: self.groups[one] for one in self._groups_of.get(key, ())}
+        groups = _of(self.groups, self._groups_of.get(key, ()))
         slots = (slot.name for group in groups.values() for slot in group.spec.slots)
-        keys = self._pods_of.get(key, set()).union(*(self._pods_on.get(one, ()) for one in slots))
-        pods = {one: self.pods[one] for one in keys}
-        members = {key} | {member for group in groups.values() for member in members_of(group)}
-        bound = [one for group in groups for one in self._bound_of.get(group, ())]
-        return ClusterState(
-            now_seconds=now_seconds,
-            jobs={one: self.jobs[one] for one in members if one in self.jobs},
-            pods=pods,
-            groups=groups,
-            nodes=self.nodes,
-            claims={one: self.claims[one] for one in bound if one in self.claims},
-            reservations={one: self.reservations[one] for one in bound if one in self.reservations},
-            services=self.services,
-            live={one: self.live[one] for one in members if one in self.live},
-            problems=self._problems_of(key),
-            **self._shared(),
+        pods = self._pods_of.get(key, set()).union(*(self._pods_on.get(one, ()) for one in slots))
+        refused = [self.problems.get(key), *map(self.group_problems.get, groups)]
+        problem = next((one for one in refused if one is not None), None)
+        return self._part(
+            now_seconds, {key}, groups, pods, {} if problem is None else {key: problem}
         )
-
-    def _problems_of(self, key: ObjectKey) -> dict[ObjectKey, ApiProblem]:
-        """Return what a job's own pass was refused, or else a pass over its group."""
-        refused = [self.problems.get(key)]
-        refused += [self.group_problems.get(group) for group in self._groups_of.get(key, ())]
-        first = next((one for one in refused if one is not None), None)
-        return {} if first is None else {key: first}
 
     def group_state(self, key: ObjectKey, now_seconds: float) -> ClusterState:
         """Return what concerns one group: it, its members, their pods, what binds its slots."""
-        group = self.groups.get(key)
-        members = members_of(group) if group else ()
-        bound = self._bound_of.get(key, ())
+        groups = _of(self.groups, (key,))
+        members = {job for group in groups.values() for job in members_of(group)}
+        pods = {pod for job in members for pod in self._pods_of.get(job, ())}
+        return self._part(now_seconds, members, groups, pods, {})
+
+    def _part(
+        self,
+        now_seconds: float,
+        jobs: set[ObjectKey],
+        groups: dict[ObjectKey, ObservedGroup],
+        pods: Iterable[ObjectKey],
+        problems: dict[ObjectKey, ApiProblem],
+    ) -> ClusterState:
+        """Return jobs with those that share their groups, pods, and what binds the groups."""
+        jobs = jobs.union(*map(members_of, groups.values()))
+        bound = [one for group in groups for one in self._bound_of.get(group, ())]
         return ClusterState(
             now_seconds=now_seconds,
-            jobs={one: self.jobs[one] for one in members if one in self.jobs},
-            pods={one: self.pods[one] for job in members for one in self._pods_of.get(job, ())},
-            groups={key: group} if group else {},
+            jobs=_of(self.jobs, jobs),
+            pods=_of(self.pods, pods),
+            groups=groups,
             nodes=self.nodes,
-            claims={one: self.claims[one] for one in bound if one in self.claims},
-            reservations={one: self.reservations[one] for one in bound if one in self.reservations},
-            live={one: self.live[one] for one in members if one in self.live},
+            claims=_of(self.claims, bound),
+            reservations=_of(self.reservations, bound),
+            services=self.services,
+            live=_of(self.live, jobs),
+            problems=problems,
             **self._shared(),
         )
-
-    def pods_of(self, key: ObjectKey) -> Iterable[ObservedPod]:
-        """Return the pods of a job."""
-        return [self.pods[one] for one in self._pods_of.get(key, ())]
 
     def groups_of(self, key: ObjectKey) -> Iterable[ObservedGroup]:
         """Return the groups that list a job: one, but for moments of change."""
@@ -371,31 +315,13 @@ def members_of(group: ObservedGroup) -> tuple[ObjectKey, ...]:
     return tuple(ObjectKey(member.namespace, member.job) for member in group.spec.members)
 
 
+def _of(known: Mapping[ObjectKey, _Value], keys: Iterable[ObjectKey]) -> dict[ObjectKey, _Value]:
+    return {key: known[key] for key in keys if key in known}
+
+
 def _discard(index: dict[_At, set[ObjectKey]], at: _At, key: ObjectKey) -> None:
     keys = index.get(at)
     if keys is not None:
         keys.discard(key)
         if not keys:
             del index[at]
-
-
-def _parse(kind: MirroredKind, raw: Raw) -> Observed | None:
-    match kind:
-        case "HarmonyJob":
-            return parsing.parse_job(raw)
-        case "HarmonyGroup":
-            return parsing.parse_group(raw)
-        case "Pod":
-            return parsing.parse_pod(raw) or parsing.parse_reservation(raw)
-        case "Service":
-            return parsing.key_of(raw)
-        case "Node":
-            return parsing.parse_node(raw)
-        case "ResourceClaim":
-            return parsing.parse_claim(raw)
-        case "ResourceSlice":
-            return Slice(*parsing.parse_slice(raw))
-        case "PriorityClass":
-            return Priority(raw.get("value") or 0, bool(raw.get("globalDefault")))
-        case "PersistentVolumeClaim":
-            return VolumeClaim(frozenset((raw.get("spec") or {}).get("accessModes") or ()))

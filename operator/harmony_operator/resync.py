@@ -13,7 +13,8 @@ from typing import Final
 
 from harmony_operator import watching
 from harmony_operator.api_client import ApiClient, ApiError
-from harmony_operator.mirror import Mirror, MirroredKind
+from harmony_operator.mirror import Mirror
+from harmony_operator.mirrored import MirroredKind
 from harmony_operator.observed import ObjectKey
 
 PERIOD_SECONDS: Final = 300.0

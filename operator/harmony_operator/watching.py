@@ -14,7 +14,8 @@ import kopf
 from harmony_api import labels
 from harmony_operator import parsing
 from harmony_operator.api_client import RESOURCES
-from harmony_operator.mirror import Mirror, MirroredKind
+from harmony_operator.mirror import Mirror
+from harmony_operator.mirrored import MirroredKind
 
 KINDS: Final[tuple[MirroredKind, ...]] = get_args(MirroredKind)
 

@@ -58,17 +58,19 @@ def test_a_failed_worker_is_counted_once_though_the_operator_is_killed_after_eve
         proxy.after_write = operator.kill
         nodes.end(here.namespace, "mlr-worker-0", exit_code=1)
 
-        def replaced() -> bool:
+        def running_again() -> bool:
             if not operator.alive:
                 operator.start()
-            return nodes.starts[here.namespace, "mlr-worker-0"] == 2
+            replaced = nodes.starts[here.namespace, "mlr-worker-0"] == 2
+            return replaced and here.conditions("mlr")["Running"]["status"] == "True"
 
-        until(replaced, seconds=4 * SECONDS, what="it is replaced", details=operator.log.read_text)
+        until(
+            running_again, seconds=4 * SECONDS, what="it runs again", details=operator.log.read_text
+        )
         proxy.after_write = lambda: None
-        if not operator.alive:
-            operator.start()
-        here.wait_condition("mlr", "Running")
         assert here.job("mlr")["status"]["restarts"] == 1
+        operator.stop()
+        operator.start()
         nodes.end(here.namespace, "mlr-worker-0")
         here.wait_condition("mlr", "Succeeded")
 
