@@ -26,7 +26,7 @@ def held_slots(
 
     `users` are the workers on each slot, `members` the uids of the jobs to which the plan gives
     it. A slot on a node that is gone is lost, and so is one that its node `refused`, or whose node
-    does not answer, when no worker is there.
+    does not answer or is cordoned, when no worker is bound there.
     """
     of_pool = {(pool.node, pool.device_kind): pool for pool in reversed(pools)}
     found: dict[str, Slot] = {}
@@ -37,7 +37,8 @@ def held_slots(
             node = state.nodes.get(slot.node)
             if slot.name in found or node is None or not (there or slot.name in members):
                 continue
-            if not there and (not node.ready or (group.key, slot.name) in refused):
+            shut = not node.ready or not node.schedulable or (group.key, slot.name) in refused
+            if shut and not any(pod.node for pod in there):
                 continue
             closed = pool.closed if pool is not None else f"{slot.name} is offered no more"
             found[slot.name] = Slot(
@@ -118,9 +119,10 @@ def room(pools: Sequence[Pool], sizes: Iterable[int]) -> tuple[tuple[Slot, int],
 
 def _last_usable(pools: Sequence[Pool], job: Job) -> int | None:
     """Return the position of the last pool on whose node the job may begin."""
-    kept_from = job.barred.keys() | job.unschedulable.keys()
-    positions = reversed(range(len(pools)))
-    return next((at for at in positions if pools[at].node not in kept_from), None)
+    for at in reversed(range(len(pools))):
+        if pools[at].node not in job.barred and pools[at].node not in job.unschedulable:
+            return at
+    return None
 
 
 def _unused(prefix: str, names: set[str]) -> str:

@@ -239,6 +239,20 @@ def test_a_cordoned_node_keeps_its_jobs_and_gets_no_others() -> None:
     assert cluster.waits(waiting) == ("waits until a slot is free: node a is cordoned")
 
 
+def test_a_job_leaves_a_drained_node_also_when_its_next_worker_waits_there_already() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a", "b")
+    job = cluster.add_job("mlr", GOOD)
+    cluster.settle()
+    [slot] = cluster.places(job)
+    cluster.run_pods()
+    cluster.set_node(slot[0], schedulable=False)
+    for key, pod in cluster.pods.items():
+        cluster.pods[key] = replace(pod, node="", phase="Pending", uid="anew")
+    cluster.settle()
+    assert cluster.places(job) == ["b/cpu-0" if slot[0] == "a" else "a/cpu-0"]
+
+
 def test_a_taint_that_workers_with_gpus_tolerate_keeps_only_the_others_away() -> None:
     cluster = Cluster(binding="claim")
     cluster.add_nodes("a", gpus=1)
