@@ -12,7 +12,7 @@ from cluster.provider import Cluster
 
 Kubectl = Callable[..., str]
 
-LONG = 100_000
+LONG = 10_000_000
 STOPPED = 75
 
 
