@@ -161,4 +161,4 @@ def _profile(job: ObservedJob, device_kind: str) -> JobProfile | None:
         if profile.device_kind == device_kind:
             return profile
     hint = job.job.spec.profile if job.job else None
-    return hint and hint.to_profile()
+    return None if hint is None else hint.to_profile()
