@@ -7,7 +7,7 @@ whose total speed it raises most. Where there is none, it takes the place of job
 priority. What finds no place waits, and the plan says why.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
@@ -17,7 +17,6 @@ from harmony_planner.board import Board, Draft, closed, fits, not_worthwhile
 from harmony_planner.grouping import WORTHWHILE_GAIN, most_speed, why_not_together
 from harmony_planner.preemption import make_room
 from harmony_planner.snapshot import (
-    CurrentGroup,
     Group,
     Job,
     Member,
@@ -26,6 +25,7 @@ from harmony_planner.snapshot import (
     Snapshot,
     Waiting,
 )
+from harmony_planner.staying import Staying
 
 GROUPS_LOOKED_AT: Final = 8
 """Of the groups that a job may join, so many are predicted: those that promise most."""
@@ -53,13 +53,12 @@ class _Planning:
         self._board = Board(snapshot)
         self._preempted_by: dict[str, Job] = {}
         self._looked_at = GROUPS_LOOKED_AT
-        self._slots = {slot.name: slot for slot in snapshot.slots}
-        self._groups = {group.name: group for group in snapshot.groups}
+        self._staying = Staying(snapshot, self._board, self._queue)
         self._rooms: dict[frozenset[str], list[tuple[Slot, int]]] = {}
         self._closed = [slot for slot in snapshot.slots if slot.closed is not None]
 
     def plan(self) -> Plan:
-        self._keep_current_groups()
+        self._staying.keep()
         waiting = self._place_the_rest()
         for _ in range(MOST_MOVES):
             if not self._make_best_move():
@@ -71,71 +70,6 @@ class _Planning:
         )
 
     # ---- steps
-
-    def _keep_current_groups(self) -> None:
-        """Take over the groups that exist, without the members that may not stay."""
-        members: dict[str, list[Job]] = defaultdict(list)
-        for job in self._queue:
-            if job.current_group is not None:
-                members[job.current_group].append(job)
-        broken = []
-        for current in self._snapshot.groups:
-            jobs = [job for job in members[current.name] if self._may_stay(job, current)]
-            if not jobs:
-                continue
-            names = current.slots[: max(job.workers for job in jobs)]
-            found = [self._slots.get(name) for name in names]
-            whole = [slot for slot in found if slot is not None]
-            if len(whole) == len(found):
-                self._keep(current, whole, jobs)
-            elif whole:
-                broken.append((current, found, jobs))
-        for current, found, jobs in broken:
-            if (mended := self._mended(found, jobs)) is not None:
-                self._keep(current, mended, jobs)
-
-    def _may_stay(self, job: Job, current: CurrentGroup) -> bool:
-        """Whether the job has slots there, and its workers are not kept from running on them."""
-        slots = (self._slots.get(name) for name in current.slots[: job.workers])
-        stuck = any(slot is not None and slot.node in job.unschedulable for slot in slots)
-        return job.workers <= len(current.slots) and not stuck
-
-    def _keep(self, current: CurrentGroup, slots: Sequence[Slot], jobs: Sequence[Job]) -> None:
-        """Keep a group with as many of the jobs as may stay, the first in the queue first."""
-        if not all(map(self._board.is_free, slots)):
-            return
-        together = self._kept(current, slots, tuple(jobs))
-        if together.judgement.refusal is None:
-            self._board.put(together)
-            return
-        kept: Draft | None = None
-        for job in jobs:
-            draft = self._kept(current, slots, (*kept.jobs, job) if kept else (job,))
-            if draft.judgement.refusal is None:
-                kept = draft
-        if kept is not None:
-            self._board.put(kept)
-
-    def _kept(self, current: CurrentGroup, slots: Sequence[Slot], jobs: tuple[Job, ...]) -> Draft:
-        return self._board.draft(current.name, slots, jobs, current.correction, running=True)
-
-    def _mended(self, slots: Sequence[Slot | None], jobs: Sequence[Job]) -> list[Slot] | None:
-        """Replace the slots that are gone by free ones, so that the other workers can stay.
-
-        CPU slots only: devices are bound to a group's slot for good.
-        """
-        if any(slot.gpus for slot in slots if slot is not None):
-            return None
-        widest = max(jobs, key=lambda job: job.workers)
-        kept = {slot.name for slot in slots if slot is not None}
-        free = (
-            slot
-            for slot in self._board.free_for(widest)
-            if slot.name not in kept and all(fits(job, slot) for job in jobs)
-        )
-        mended = [slot if slot is not None else next(free, None) for slot in slots]
-        found = [slot for slot in mended if slot is not None]
-        return found if len(found) == len(slots) else None
 
     def _place_the_rest(self) -> list[Waiting]:
         """Give places to the jobs that have none; return why the others wait."""
@@ -166,29 +100,11 @@ class _Planning:
                 placed.discard(displaced.name)
                 self._preempted_by[displaced.name] = job
         for job, refusals in stuck:
-            if (draft := self._where_it_was(job)) is not None:
+            if (draft := self._staying.where_it_was(job)) is not None:
                 self._board.put(draft)
             else:
                 waiting.append(self._waiting(job, refusals))
         return waiting
-
-    def _where_it_was(self, job: Job) -> Draft | None:
-        """Return the group of a job with no other place, if nobody else took its slots."""
-        current = self._groups.get(job.current_group or "")
-        slots = [self._slots.get(name) for name in current.slots] if current is not None else []
-        its_slots = [slot for slot in slots[: job.workers] if slot is not None]
-        if current is None or len(its_slots) < job.workers:
-            return None
-        draft = self._board.drafts.get(current.name)
-        there = draft.slots if draft is not None else ()
-        if any(one.name != other.name for one, other in zip(there, its_slots, strict=False)):
-            return None
-        if not all(map(self._board.is_free, its_slots[len(there) :])):
-            return None
-        together = {one.name for one in draft.jobs} if draft is not None else set[str]()
-        jobs = tuple(one for one in self._queue if one.name in together or one is job)
-        again = self._kept(current, max(there, its_slots, key=len), jobs)
-        return again if again.judgement.refusal is None else None
 
     def _make_best_move(self) -> bool:
         """Move the one job that gains most by it, if any gains enough; say whether one did."""
