@@ -1,1 +1,1 @@
-"""The Kubernetes operator: makes the cluster equal to the planner's answer, from what lives in it."""
+"""The Kubernetes operator: makes a cluster equal to the planner's answer, from what lives in it."""
