@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_run_harness import EXAMPLES, LocalRun, harmony_run, manifest
 
 from harmony_api.turn_checks import excessive_network_turns, overlapping_compute_turns
+from local_run_harness import EXAMPLES, LocalRun, harmony_run, manifest
 
 pytestmark = [pytest.mark.training, pytest.mark.kills]
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
 from local_run_harness import harmony_run, manifest
 
 pytestmark = [pytest.mark.training, pytest.mark.root]

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from local_run_harness import LocalRun, harmony_run, manifest, marked, wait_for
 
 from harmony_api.turn_checks import overlapping_compute_turns
+from local_run_harness import LocalRun, harmony_run, manifest, marked, wait_for
 
 pytestmark = [pytest.mark.training, pytest.mark.kills]
 

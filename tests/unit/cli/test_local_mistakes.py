@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from local_run_harness import LocalRun, container, harmony_run, manifest, wait_for
 
 pytestmark = pytest.mark.training

@@ -5,9 +5,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from local_run_harness import container, harmony_run, manifest, marked, wait_for
 
 from harmony_api.turn_checks import excessive_network_turns, overlapping_compute_turns
+from local_run_harness import container, harmony_run, manifest, marked, wait_for
 
 pytestmark = pytest.mark.training
 
