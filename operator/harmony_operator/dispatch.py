@@ -5,7 +5,9 @@ reads appears here.
 """
 
 from collections.abc import Callable
+from typing import Final
 
+from harmony_api.conditions import ConditionType
 from harmony_operator.mirror import Change, Mirror, group_of, job_of, members_of
 from harmony_operator.mirrored import Priority, Slice, VolumeClaim
 from harmony_operator.observed import (
@@ -18,6 +20,14 @@ from harmony_operator.observed import (
     ObservedReservation,
 )
 from harmony_operator.work_queue import WorkQueue
+
+_DECISIVE: Final = {
+    ConditionType.VALID,
+    ConditionType.SUSPENDED,
+    ConditionType.SUCCEEDED,
+    ConditionType.FAILED,
+}
+"""Conditions that decide whether a job takes part in a plan."""
 
 
 class Dispatcher:
@@ -93,7 +103,7 @@ def _planned_by(job: ObservedJob) -> tuple[object, ...]:
         job.uid,
         job.generation,
         job.deleting,
-        [(condition.type, condition.status, condition.reason) for condition in status.conditions],
+        {one.type: one.status for one in status.conditions if one.type in _DECISIVE},
         status.profiles,
         status.separated_from,
         status.preempted_by,

@@ -27,7 +27,7 @@ LONGEST_SILENCE_SECONDS: Final = 120.0
 """A planner that has not ended a pass for so long hangs."""
 _IDLE_SECONDS: Final = 30.0
 """Without any wake there is a pass all the same."""
-_SHORTEST_PAUSE_SECONDS: Final = 0.1
+_SHORTEST_PAUSE_SECONDS: Final = 0.2
 _PAUSE_RATIO: Final = 2.0
 """So that planning takes a third of the time at most, and reconciling has the rest."""
 _RETRY_SECONDS: Final = 2.0
