@@ -86,7 +86,10 @@ class RunningReason(_Word):
     STOPPING = "Stopping", "Its workers stop at an iteration boundary."
     SUSPENDED = "Suspended", "See the condition Suspended."
     GPU_BINDING_FAILED = "GPUBindingFailed", "Its devices could not be bound; the message says why."
-    UNSCHEDULABLE = "Unschedulable", "The scheduler finds no node for one of its pods."
+    UNSCHEDULABLE = (
+        "Unschedulable",
+        "The scheduler has no node for one of its pods for ten seconds.",
+    )
     IMAGE_MISSING = "ImageMissing", "The image of one of its containers cannot be pulled."
     QUOTA_EXCEEDED = "QuotaExceeded", "A quota of the namespace refuses one of its pods."
     POD_REFUSED = "PodRefused", "The API server or a node refuses one of its pods."

@@ -19,6 +19,7 @@ from harmony_operator.policies.replacement import (
     removals,
     removals_of_all,
 )
+from harmony_operator.policies.running import next_trouble_seconds
 from harmony_operator.policies.standing import Standing, standing_of
 from harmony_operator.policies.stopping import (
     delete,
@@ -101,6 +102,6 @@ def _again_after_seconds(standing: Standing) -> float | None:
         times = [next_look_seconds(standing.workers, view), backoff_end_seconds(status)]
         if spec is not None and standing.fault is None:
             times += [deadline_seconds(spec, status), next_removal_seconds(standing)]
-            times.append(next_creation_seconds(standing))
+            times += [next_creation_seconds(standing), next_trouble_seconds(standing)]
     due = [time for time in times if time is not None and time > view.now_seconds]
     return min(due) - view.now_seconds if due else None

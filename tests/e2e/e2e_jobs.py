@@ -22,6 +22,7 @@ Manifest = dict[str, Any]
 EXAMPLES = Path(__file__).parents[2] / "worker_image" / "examples"
 SIDECAR_PORT = 9401
 PATIENCE_SECONDS = 240.0
+HELD = "harmony.dev/held-by-a-test"
 
 
 def example(name: str, *, iterations: int, **workers: Any) -> Manifest:
@@ -147,6 +148,18 @@ class Jobs:
             return {}
         return losses_in(log)
 
+    def hold(self, pod: str) -> None:
+        """Keep a pod and its logs to look at, also when it is deleted."""
+        self._finalizers(pod, [HELD])
+
+    def let_go(self, pod: str) -> None:
+        """Keep it no longer."""
+        self._finalizers(pod, [])
+
+    def _finalizers(self, pod: str, finalizers: list[str]) -> None:
+        patch = json.dumps({"metadata": {"finalizers": finalizers}})
+        self.kubectl("patch", "pod", pod, "--type=merge", f"--patch={patch}")
+
     def ask_sidecar(self, pod: str, path: str) -> str:
         """What a pod's sidecar answers over HTTP."""
         where = f"/api/v1/namespaces/{self.namespace}/pods/{pod}:{SIDECAR_PORT}/proxy{path}"
@@ -196,6 +209,13 @@ class Jobs:
         finally:
             over.set()
             collector.join()
+
+
+def exit_code(pod: Manifest, container: str) -> int | None:
+    """The exit code of a container; None while it runs."""
+    states = {one["name"]: one["state"] for one in pod["status"].get("containerStatuses", [])}
+    code: int | None = states.get(container, {}).get("terminated", {}).get("exitCode")
+    return code
 
 
 def losses_in(log: str) -> dict[int, str]:

@@ -3,11 +3,10 @@
 import json
 
 import pytest
-from e2e_jobs import Jobs, Manifest, example, telling_losses
+from e2e_jobs import Jobs, example, exit_code, telling_losses
 
 from cluster import images
 
-HELD = "harmony.dev/held-by-a-test"
 TERMINATED = 143
 ANYBODY = {
     "runAsUser": 424_242,
@@ -56,13 +55,6 @@ def test_an_image_has_what_it_needs_and_runs_as_anybody_on_a_read_only_root(
     assert jobs.get("pod", image)["status"]["phase"] == "Succeeded", jobs.kubectl("logs", image)
 
 
-def exit_code(pod: Manifest, container: str) -> int | None:
-    """The exit code of a container; None while it runs."""
-    states = {one["name"]: one["state"] for one in pod["status"].get("containerStatuses", [])}
-    terminated = states[container].get("terminated")
-    return terminated and terminated["exitCode"]
-
-
 @pytest.mark.timeout(900)
 def test_processes_of_deleted_pods_end_by_sigterm_and_the_job_goes_on(jobs: Jobs) -> None:
     jobs.apply(telling_losses(example("digits_mlr", iterations=200_000, gpusPerWorker=0)))
@@ -70,8 +62,7 @@ def test_processes_of_deleted_pods_end_by_sigterm_and_the_job_goes_on(jobs: Jobs
     jobs.wait_for_iteration(job, 5)
     pods = [(f"{job}-worker-0", "worker"), (f"{job}-server-0", "server")]
     for name, _ in pods:
-        patch = json.dumps({"metadata": {"finalizers": [HELD]}})
-        jobs.kubectl("patch", "pod", name, "--type=merge", f"--patch={patch}")
+        jobs.hold(name)
         jobs.kubectl("delete", "pod", name, "--wait=false")
     for name, container in pods:
         code = jobs.wait(
@@ -79,7 +70,7 @@ def test_processes_of_deleted_pods_end_by_sigterm_and_the_job_goes_on(jobs: Jobs
             lambda name=name, container=container: exit_code(jobs.get("pod", name), container),
         )
         assert code == TERMINATED
-        jobs.kubectl("patch", "pod", name, "--type=merge", '--patch={"metadata":{"finalizers":[]}}')
+        jobs.let_go(name)
     jobs.wait_for_iteration(job, 5)
     jobs.kubectl("delete", "harmonyjob", job)
     jobs.wait("nothing is left of the job", lambda: not jobs.pods(job))

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from e2e_jobs import Jobs, Manifest, example, named, telling_losses
+from e2e_jobs import Jobs, Manifest, example, exit_code, named, telling_losses
 
 from cluster import harmony as installation
 from cluster.provider import Cluster
@@ -23,37 +23,52 @@ def training(name: str, iterations: int = LONG, **spec: object) -> Manifest:
     return job
 
 
-def worker_ends(jobs: Jobs, job: str) -> dict[str, int]:
-    """Exit codes of the job's workers that have ended, by uid of their pods."""
-    return {
-        pod["metadata"]["uid"]: state["terminated"]["exitCode"]
-        for pod in jobs.pods(job)
-        for one in pod["status"].get("containerStatuses", [])
-        if one["name"] == "worker" and "terminated" in (state := one["state"])
-    }
-
-
 @pytest.mark.timeout(900)
-def test_a_suspended_job_stops_at_an_iteration_and_goes_on_from_there(jobs: Jobs) -> None:
-    jobs.apply(training("calm"))
-    jobs.wait_for_iteration("calm", 20)
-    ends: dict[str, int] = {}
+def test_workers_that_are_stopped_leave_at_one_iteration_and_go_on_from_there(jobs: Jobs) -> None:
+    job = training("calm")
+    job["spec"]["workers"]["replicas"] = 2
+    jobs.apply(job)
+    workers = [f"calm-worker-{index}" for index in range(2)]
+    for index in range(2):
+        jobs.wait_for_iteration("calm", 20, index)
+    for name in workers:
+        jobs.hold(name)
     jobs.kubectl("patch", "hj", "calm", "--type=merge", '--patch={"spec":{"suspend":true}}')
-
-    def stopped() -> bool:
-        ends.update(worker_ends(jobs, "calm"))
-        return not jobs.pods("calm")
-
-    jobs.wait("the workers have left", stopped)
+    for name in workers:
+        what = f"{name} ends"
+        code = jobs.wait(what, lambda name=name: exit_code(jobs.get("pod", name), "worker"))
+        assert code == STOPPED
+    ends = [max(jobs.losses("calm", index)) for index in range(2)]
+    assert ends[0] == ends[1], "all workers of a job stop at one iteration"
+    for name in workers:
+        jobs.let_go(name)
+    jobs.wait("the workers have left", lambda: not jobs.pods("calm"))
     jobs.wait_for("calm", "Suspended", reason="SuspendedBySpec")
-    assert set(ends.values()) <= {STOPPED}
     assert jobs.status("calm")["restarts"] == 0
     assert len(jobs.pods("calm", "server")) == 1, "without a checkpoint volume servers stay"
     assert jobs.all("harmonygroups") == []
     jobs.kubectl("patch", "hj", "calm", "--type=merge", '--patch={"spec":{"suspend":false}}')
     jobs.wait_for("calm", "Running")
     jobs.wait("it trains again", lambda: jobs.losses("calm"))
-    assert min(jobs.losses("calm")) > 20, "it goes on where it stopped"
+    assert min(jobs.losses("calm")) == ends[0] + 1, "it goes on where it stopped"
+
+
+@pytest.mark.timeout(900)
+def test_a_stopped_kubelet_stops_nobody_who_trains(jobs: Jobs, cluster: Cluster) -> None:
+    jobs.apply(training("quiet"))
+    jobs.wait_for_iteration("quiet", 10)
+    [pod] = jobs.pods("quiet")
+    node = pod["spec"]["nodeName"]
+    cluster.stop_kubelet(node)
+    try:
+        jobs.wait_for("quiet", "Running", "False")
+        assert node in jobs.condition("quiet", "Running")["message"]
+    finally:
+        cluster.start_kubelet(node)
+    jobs.wait_for("quiet", "Running")
+    [same] = jobs.pods("quiet")
+    assert same["metadata"]["uid"] == pod["metadata"]["uid"]
+    assert jobs.status("quiet")["restarts"] == 0
 
 
 @pytest.mark.timeout(900)
@@ -114,26 +129,27 @@ def test_a_drained_node_costs_a_move_and_no_try(
 
 
 @pytest.mark.timeout(900)
-def test_a_lost_node_is_left_and_its_worker_runs_elsewhere(jobs: Jobs, cluster: Cluster) -> None:
-    other = cluster.nodes[0]
-    job = training("survivor", failurePolicy={"backoffLimit": 0})
-    job["spec"]["parameterServers"] = {"replicas": 1}
-    jobs.apply(job)
+def test_a_lost_node_is_left_and_its_job_runs_elsewhere(
+    jobs: Jobs, cluster: Cluster, kubectl: Kubectl
+) -> None:
+    other, node = cluster.nodes
+    kubectl("cordon", other)
+    jobs.apply(training("survivor", failurePolicy={"backoffLimit": 0}))
     jobs.wait_for_iteration("survivor", 10)
-    [pod] = jobs.pods("survivor")
-    node = pod["spec"]["nodeName"]
-    if node == other:
-        pytest.skip("it runs where the operator is")
+    kubectl("uncordon", other)
     cluster.stop_node(node)
     try:
         jobs.wait(
-            "a worker runs on another node",
-            lambda: any(
-                one["spec"].get("nodeName") not in ("", None, node)
-                and one["status"]["phase"] == "Running"
-                for one in jobs.pods("survivor")
+            "server and worker run on the other node",
+            lambda: all(
+                any(
+                    one["spec"].get("nodeName") == other and one["status"]["phase"] == "Running"
+                    for one in jobs.pods("survivor", role)
+                )
+                for role in ("server", "worker")
             ),
         )
+        jobs.wait_for("survivor", "Running")
         assert jobs.status("survivor")["restarts"] == 0
     finally:
         cluster.start_node(node)

@@ -13,6 +13,8 @@ from harmony_operator.policies.pod_outcome import in_words, is_leaving, is_live,
 from harmony_operator.policies.roster import is_unreachable
 from harmony_operator.policies.standing import Standing
 
+UNSCHEDULABLE_SECONDS: Final = 10.0
+"""So long a pod may find no node before it is told: a claim that is being allocated is no news."""
 _IMAGE_REASONS: Final = frozenset(
     {
         "ErrImagePull",
@@ -92,7 +94,7 @@ def _pod_troubles(standing: Standing) -> Iterator[Observation]:
             yield Observation("False", RunningReason.IMAGE_MISSING, _steady(words, pod, standing))
         elif pod.waiting_reason:
             yield Observation("False", RunningReason.POD_REFUSED, words)
-        elif pod.unschedulable_message:
+        elif pod.unschedulable_message and view.now_seconds >= _told_seconds(pod):
             words = f"{name_of(pod)}: {pod.unschedulable_message}"
             yield Observation("False", RunningReason.UNSCHEDULABLE, words)
         elif is_unreachable(pod, view.unreachable_nodes):
@@ -102,6 +104,17 @@ def _pod_troubles(standing: Standing) -> Iterator[Observation]:
     for pod in (*standing.servers, *standing.workers):
         if pod.phase == "Failed" and pod.termination is None and not pod.disrupted:
             yield Observation("False", RunningReason.POD_REFUSED, in_words(pod))
+
+
+def next_trouble_seconds(standing: Standing) -> float | None:
+    """Return when the next pod that finds no node has waited long enough to be told of."""
+    pods = (*standing.servers, *standing.workers)
+    times = (_told_seconds(pod) for pod in pods if pod.unschedulable_message and is_live(pod))
+    return min((time for time in times if time > standing.view.now_seconds), default=None)
+
+
+def _told_seconds(pod: ObservedPod) -> float:
+    return pod.created_seconds + UNSCHEDULABLE_SECONDS
 
 
 def _pauses(standing: Standing) -> Iterator[Observation]:

@@ -13,6 +13,7 @@ from harmony_api.conditions import ConditionType
 from harmony_api.harmony_group import GroupSlot
 from harmony_operator.actions import Create
 from harmony_operator.observed import ApiProblem
+from harmony_operator.policies.running import UNSCHEDULABLE_SECONDS
 
 PAGE = Path(__file__).parents[3] / "docs" / "conditions.md"
 REASONS: dict[ConditionType, Any] = {
@@ -165,6 +166,8 @@ def pull_no_image(one: Cluster) -> None:
 def find_no_node(one: Cluster) -> None:
     words = {"reason": "Unschedulable", "message": "0/2 nodes are available"}
     one.set_condition("mlr-worker-0", "PodScheduled", "False", **words)
+    assert one.reason(ConditionType.RUNNING) != "Unschedulable", "a claim may be on its way"
+    one.pass_time(UNSCHEDULABLE_SECONDS)
 
 
 def all_succeed(one: Cluster) -> None:
