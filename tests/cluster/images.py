@@ -18,7 +18,6 @@ from cluster.binaries import CACHE, Say, lock
 PROJECT = Path(__file__).parents[2]
 SUITE = "bookworm"
 DEBIAN_PACKAGES = "python3,python3-venv,ca-certificates"
-MIRROR = "http://deb.debian.org/debian"
 
 # What runs on nodes besides Harmony: an image with one static program.
 PROGRAM_IMAGES = {"pause": "init", "coredns": "coredns", "fake-gpus": "dra-example-kubeletplugin"}
@@ -98,7 +97,7 @@ def _python_base(say: Say) -> str:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder) / "root"
             options = ["--variant=minbase", f"--include={DEBIAN_PACKAGES}"]
-            _run(["debootstrap", *options, SUITE, str(root), MIRROR])
+            _run(["debootstrap", *options, SUITE, str(root)])
             shutil.rmtree(root / "var/cache/apt/archives")
             container = _buildah("from", "scratch")
             _buildah("add", "--quiet", container, str(root), "/")
