@@ -33,6 +33,8 @@ class TurnRecord(_StateModel):
     bytes: int = 0
     update_ns: int = 0
     """SYNC only: the servers' update within it."""
+    paused_ns: int = 0
+    """Transfers only: how long it stood aside for a primary; no part of its cost."""
     secondary: bool = False
     coordinated: bool = True
     ended_by: Literal["Release", "Lease", "Disconnect"] = "Release"

@@ -68,5 +68,6 @@ class HeldTurn:
     def within_lease(self, past: PastTurn, ended_by: EndedBy = "Release") -> PastTurn:
         """Cut it at the end of the lease: beyond that, others may hold what it held."""
         if past.end_ns > self.deadline_ns:
-            return past._replace(end_ns=self.deadline_ns, ended_by="Lease")
+            paused_ns = min(past.paused_ns, self.deadline_ns - self.start_ns)
+            return past._replace(end_ns=self.deadline_ns, paused_ns=paused_ns, ended_by="Lease")
         return past if ended_by == "Release" else past._replace(ended_by=ended_by)

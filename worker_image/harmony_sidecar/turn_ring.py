@@ -19,7 +19,7 @@ PHASE_NAMES: Final[dict[Phase, PhaseName]] = {
 EndedBy = Literal["Release", "Lease", "Disconnect"]
 _ENDED_BY: Final[tuple[EndedBy, ...]] = ("Release", "Lease", "Disconnect")
 _CODES: Final = {name: code for code, name in enumerate(_ENDED_BY)}
-_RECORD: Final = struct.Struct("<BBBBIQQQQQQQ")
+_RECORD: Final = struct.Struct("<BBBBIQQQQQQQQ")
 
 
 class PastTurn(NamedTuple):
@@ -70,6 +70,7 @@ class TurnRing:
             past.end_ns,
             past.bytes_moved,
             past.update_ns,
+            past.paused_ns,
         )
         self._last += 1
 
@@ -90,7 +91,7 @@ class TurnRing:
         phase, secondary, coordinated, ended_by, epoch, turn, *rest = _RECORD.unpack_from(
             self._memory, ((sequence - 1) % CAPACITY) * _RECORD.size
         )
-        iteration, requested_ns, start_ns, end_ns, bytes_moved, update_ns = rest
+        iteration, requested_ns, start_ns, end_ns, bytes_moved, update_ns, paused_ns = rest
         return TurnRecord.model_construct(
             sequence=sequence,
             phase=PHASE_NAMES[phase],
@@ -102,6 +103,7 @@ class TurnRing:
             end_ns=end_ns,
             bytes=bytes_moved,
             update_ns=update_ns,
+            paused_ns=paused_ns,
             secondary=bool(secondary),
             coordinated=bool(coordinated),
             ended_by=_ENDED_BY[ended_by],

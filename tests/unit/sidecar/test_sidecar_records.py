@@ -52,13 +52,23 @@ def test_a_reader_that_is_ahead_learns_that_the_ring_is_new() -> None:
     assert ring.page(after=500).next_sequence == 1
 
 
-@given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.booleans())
-def test_a_turn_comes_back_as_it_was_kept(turn: int, moved: int, secondary: bool) -> None:
+@given(
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 2**64 - 1),
+    st.booleans(),
+    st.integers(0, 3 * MILLISECOND),
+)
+def test_a_turn_comes_back_as_it_was_kept(
+    turn: int, moved: int, secondary: bool, paused_ns: int
+) -> None:
     ring = TurnRing()
-    kept = past(Phase.PUSH, 3, turn=turn, bytes_moved=moved, secondary=secondary)
+    kept = past(
+        Phase.PUSH, 3, turn=turn, bytes_moved=moved, secondary=secondary, paused_ns=paused_ns
+    )
     ring.append(kept._replace(ended_by="Lease"))
     (found,) = ring.page(0).turns
     assert (found.turn, found.bytes, found.secondary) == (turn, moved, secondary)
+    assert found.paused_ns == paused_ns
     assert (found.phase, found.ended_by) == ("PUSH", "Lease")
     assert found == TurnRecord.model_validate_json(found.model_dump_json(by_alias=True))
 
