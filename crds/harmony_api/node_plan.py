@@ -21,7 +21,7 @@ class _PlanModel(BaseModel):
 
 
 class PlannedMember(_PlanModel):
-    """One worker of one job on the slot."""
+    """One worker of the group on the node."""
 
     job: str
     worker: int = Field(ge=0)

@@ -84,13 +84,14 @@ def seats(
     by_name = {slot.name: slot for slot in slots}
     found: dict[str, Seat] = {}
     for group in decision.groups:
+        planned = _planned_members(group, profiles)
         for member in group.members:
             node_plans = tuple(
                 NodePlan(
                     group=group.name,
                     generation=generation,
                     devices=(slot,),
-                    members=_planned_members(group, slot, profiles),
+                    members=planned,
                     device_memory_bytes=member.memory_bytes,
                     network=network,
                     permits=permits,
@@ -102,27 +103,24 @@ def seats(
     return found
 
 
-def _planned_members(
-    group: Group, slot: str, profiles: Mapping[str, JobProfile]
-) -> tuple[PlannedMember, ...]:
+def _planned_members(group: Group, profiles: Mapping[str, JobProfile]) -> tuple[PlannedMember, ...]:
+    """Return every worker of the group: all of its sidecars are told the same."""
     planned = []
     for member in group.members:
         profile = profiles.get(member.job)
-        for worker, its_slot in enumerate(member.slots):
-            if its_slot != slot:
-                continue
-            planned.append(
-                PlannedMember(
-                    job=member.job,
-                    worker=worker,
-                    order=member.order,
-                    rounds=member.rounds,
-                    compute_seconds=profile.compute_seconds if profile else 0.0,
-                    network_seconds=max(profile.pull_microseconds, profile.push_microseconds) / 1e6
-                    if profile
-                    else 0.0,
-                )
+        planned += [
+            PlannedMember(
+                job=member.job,
+                worker=worker,
+                order=member.order,
+                rounds=member.rounds,
+                compute_seconds=profile.compute_seconds if profile else 0.0,
+                network_seconds=max(profile.pull_microseconds, profile.push_microseconds) / 1e6
+                if profile
+                else 0.0,
             )
+            for worker in range(len(member.slots))
+        ]
     return tuple(planned)
 
 
