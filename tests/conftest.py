@@ -15,8 +15,9 @@ from cluster import binaries, provider
 from cluster.binaries import API_SERVER_PROGRAMS, API_SERVER_TOOLS
 
 TESTS = Path(__file__).parent
-TIERS = ("api", "e2e")
+TIERS = ("api", "chart", "e2e")
 CLUSTER_HELP = "cluster for the e2e tests: native (the default, needs root), kind, or a kubeconfig"
+EVERY_TIER_HELP = "a tier of tests that is not possible here fails instead of being skipped"
 
 # What was in the way of a test's programs and images: it fails, and the other tiers' go on.
 PROBLEM = pytest.StashKey[Exception]()
@@ -26,6 +27,7 @@ Kubectl = Callable[..., str]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cluster", default="native", help=CLUSTER_HELP)
+    parser.addoption("--every-tier", action="store_true", help=EVERY_TIER_HELP)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,6 +44,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     say = config.get_terminal_writer().line
     for tier, prepare in (
         ("api", partial(binaries.ensure, API_SERVER_PROGRAMS, API_SERVER_TOOLS, say)),
+        ("chart", partial(binaries.ensure, ["helm", *API_SERVER_PROGRAMS], API_SERVER_TOOLS, say)),
         ("e2e", partial(provider.prepare, config.option.cluster, say)),
     ):
         items = [item for item in session.items if item.get_closest_marker(tier)]
@@ -50,7 +53,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 prepare()
         except binaries.NotPossibleError as reason:
             for item in items:
-                item.add_marker(pytest.mark.skip(reason=str(reason)))
+                if config.option.every_tier:
+                    item.stash[PROBLEM] = reason
+                else:
+                    item.add_marker(pytest.mark.skip(reason=str(reason)))
         except (OSError, RuntimeError) as problem:
             for item in items:
                 item.stash[PROBLEM] = problem

@@ -1,26 +1,12 @@
 """The real `helm`, and the chart as it renders."""
 
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 from chart_objects import CHART, KUBERNETES_VERSION, Helm, Objects, Render
 
 from cluster import binaries
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build helm before the first test, whose time limit it would exceed."""
-    here = Path(__file__).parent
-    items = [item for item in session.items if item.path.is_relative_to(here)]
-    if not items or session.config.option.collectonly:
-        return
-    try:
-        binaries.ensure(["helm"], [], session.config.get_terminal_writer().line)
-    except binaries.NotPossibleError as reason:
-        for item in items:
-            item.add_marker(pytest.mark.skip(reason=str(reason)))
 
 
 @pytest.fixture(scope="session")

@@ -136,7 +136,7 @@ def _build(name: str, say: Say) -> None:
         stderr=subprocess.PIPE,
     )
     if built.returncode != 0:
-        raise NotPossibleError(f"{name} does not build: {built.stderr.decode()[-2000:]}")
+        raise RuntimeError(f"{name} does not build: {built.stderr.decode()[-2000:]}")
     unfinished.rename(path(name))
     say(f"built {name} in {time.monotonic() - began:.0f} s")
 
@@ -163,7 +163,7 @@ def _install(tools: Iterable[str], say: Say) -> None:
     for step in (["apt-get", "update"], command):
         done = subprocess.run(step, env=environment, capture_output=True)
         if done.returncode != 0:
-            raise NotPossibleError(f"{' '.join(step)}: {done.stderr.decode()[-2000:]}")
+            raise RuntimeError(f"{' '.join(step)}: {done.stderr.decode()[-2000:]}")
     if "etcd-server" in packages and shutil.which("systemctl"):
         # Only the program is wanted, not the service that Debian starts.
         subprocess.run(["systemctl", "disable", "--now", "etcd"], capture_output=True)
