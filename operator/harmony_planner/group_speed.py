@@ -3,7 +3,8 @@
 A plan begins a measurement of each of its groups. Once every member has run for a while,
 undisturbed by restarts, the measured cycle corrects the planner's next predictions for that
 group, and a pair that is slower than in turn is told apart for good: only when it was so twice
-in a row, since a machine that is busy otherwise makes one measurement look bad.
+in a row, since a machine that is busy otherwise makes one measurement look bad. Plans in
+between, also such that part the pair, make the first time no less true.
 """
 
 from collections.abc import Hashable, Mapping
@@ -36,8 +37,6 @@ class _Measurement:
     correction: float
     """That the group's prediction was made with."""
     starts: Mapping[str, Count] = field(default_factory=dict)
-    suspected: bool = False
-    """It was slower than in turn before, and is measured once more from `starts` on."""
 
 
 class GroupSpeeds:
@@ -48,6 +47,8 @@ class GroupSpeeds:
         """Measured over predicted cycle, by group."""
         self._members: dict[str, frozenset[str]] = {}
         self._measurements: dict[str, _Measurement] = {}
+        self._suspected: set[frozenset[str]] = set()
+        """Pairs that were slower than in turn when they were measured last."""
 
     def resume(self, group: str, members: frozenset[str], factor: float) -> None:
         """Take over a correction that was measured earlier, by somebody else."""
@@ -69,6 +70,9 @@ class GroupSpeeds:
             for group in decision.groups
             if len(group.members) > 1
         }
+        known = {job for jobs in self._members.values() for job in jobs}
+        known |= {waiting.job for waiting in decision.waiting}
+        self._suspected = {pair for pair in self._suspected if pair <= known}
         self._start_undisturbed(counts)
 
     def measured_cycles(self, counts: Mapping[str, Count]) -> dict[str, float]:
@@ -102,14 +106,14 @@ class GroupSpeeds:
             uncorrected = prediction.cycle_seconds / measurement.correction
             self.corrections[name] = correction(cycle_seconds, uncorrected)
             slower = cycle_seconds > prediction.serial_seconds * SLOWER_THAN_IN_TURN
-            if slower and len(measurement.group.members) == 2:
-                if measurement.suspected:
-                    apart.add(_jobs(measurement.group))
-                else:
-                    measurement.suspected = True
-                    measurement.starts = {job: counts[job] for job in measurement.starts}
-            elif measurement.suspected:
-                measurement.suspected = False
+            jobs = _jobs(measurement.group)
+            if not slower or len(jobs) != 2:
+                self._suspected.discard(jobs)
+            elif jobs in self._suspected:
+                apart.add(jobs)
+            else:
+                self._suspected.add(jobs)
+                measurement.starts = {job: counts[job] for job in jobs}
         return frozenset(apart)
 
     def _start_undisturbed(self, counts: Mapping[str, Count]) -> None:

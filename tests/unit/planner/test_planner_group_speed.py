@@ -3,7 +3,7 @@
 import pytest
 
 from harmony_planner.group_speed import Count, GroupSpeeds
-from harmony_planner.snapshot import Group, Member, Plan, Prediction
+from harmony_planner.snapshot import Group, Member, Plan, Prediction, Waiting
 
 
 def pair(*, cycle: float = 0.1, serial: float = 0.18, rounds: int = 1) -> Plan:
@@ -74,3 +74,35 @@ def test_a_correction_stays_with_its_members_and_is_never_applied_twice() -> Non
     measured.begin(pair(cycle=0.12), counts(100, 100, 12.0))
     measured.learn(counts(200, 200, 24.0))
     assert measured.corrections["g"] == pytest.approx(1.2)
+
+
+def test_a_new_plan_between_two_slow_stretches_makes_none_of_them_forgotten() -> None:
+    measured = speeds(pair())
+    assert measured.learn(counts(100, 100, 20.0)) == frozenset()
+    measured.begin(pair(cycle=0.15), counts(100, 100, 20.0))
+    assert measured.learn(counts(200, 200, 40.0)) == {frozenset("ab")}
+
+
+def test_a_pair_that_was_apart_for_a_while_is_still_suspected() -> None:
+    measured = speeds(pair())
+    measured.learn(counts(100, 100, 20.0))
+    measured.begin(Plan(waiting=(Waiting(job="a", reason=""), Waiting(job="b", reason=""))), {})
+    measured.begin(pair(), counts(100, 100, 30.0))
+    assert measured.learn(counts(200, 200, 50.0)) == {frozenset("ab")}
+
+
+def test_a_good_stretch_after_a_new_plan_clears_the_pair() -> None:
+    measured = speeds(pair())
+    measured.learn(counts(100, 100, 20.0))
+    measured.begin(pair(), counts(100, 100, 20.0))
+    assert measured.learn(counts(200, 200, 31.0)) == frozenset()
+    measured.begin(pair(), counts(200, 200, 31.0))
+    assert measured.learn(counts(300, 300, 51.0)) == frozenset()
+
+
+def test_a_job_of_the_same_name_is_not_suspected_after_the_first_has_gone() -> None:
+    measured = speeds(pair())
+    measured.learn(counts(100, 100, 20.0))
+    measured.begin(Plan(waiting=(Waiting(job="a", reason=""),)), {})
+    measured.begin(pair(), counts(100, 0, 30.0))
+    assert measured.learn(counts(200, 100, 50.0)) == frozenset()
