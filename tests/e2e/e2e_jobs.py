@@ -148,6 +148,19 @@ class Jobs:
             return {}
         return losses_in(log)
 
+    def devices_seen(self, pod: str) -> list[str]:
+        """What a worker's environment says of its GPUs, as a driver or runtime sets it."""
+        variables = self.kubectl("exec", pod, "--container=worker", "--", "env").splitlines()
+        names = ("GPU_DEVICE_", "NVIDIA_VISIBLE_DEVICES=")
+        return sorted(one for one in variables if one.startswith(names))
+
+    def node_plan(self, pod: str) -> Manifest:
+        """The plan that a worker's pod carries now."""
+        plan: Manifest = json.loads(
+            self.get("pod", pod)["metadata"]["annotations"]["harmony.dev/node-plan"]
+        )
+        return plan
+
     def hold(self, pod: str) -> None:
         """Keep a pod and its logs to look at, also when it is deleted."""
         self._finalizers(pod, [HELD])
@@ -224,7 +237,7 @@ def losses_in(log: str) -> dict[int, str]:
     return {record["iteration"]: record["hex"] for record in records}
 
 
-def device_in(pod: Manifest) -> str:
+def slot_of(pod: Manifest) -> str:
     """The name of the slot that a worker pod was made for."""
     slot: str = pod["metadata"]["annotations"]["harmony.dev/slot"]
     return slot

@@ -134,9 +134,11 @@ def test_a_lost_node_is_left_and_its_job_runs_elsewhere(
 ) -> None:
     other, node = cluster.nodes
     kubectl("cordon", other)
-    jobs.apply(training("survivor", failurePolicy={"backoffLimit": 0}))
-    jobs.wait_for_iteration("survivor", 10)
-    kubectl("uncordon", other)
+    try:
+        jobs.apply(training("survivor", failurePolicy={"backoffLimit": 0}))
+        jobs.wait_for_iteration("survivor", 10)
+    finally:
+        kubectl("uncordon", other)
     cluster.stop_node(node)
     try:
         jobs.wait(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e_jobs import Jobs, Kubectl, Manifest, copy_of, device_in, example, named, telling_losses
+from e2e_jobs import Jobs, Kubectl, Manifest, copy_of, example, named, slot_of, telling_losses
 
 from cluster import images
 from cluster.harmony import install
@@ -72,8 +72,14 @@ def assert_trained_together(jobs: Jobs, local_losses: dict[str, dict[int, str]])
         jobs.wait_for("mlp", "Running")
         jobs.wait_for("transformer", "Running")
         [one], [other] = jobs.pods("mlp"), jobs.pods("transformer")
-        assert device_in(one) == device_in(other)
+        assert slot_of(one) == slot_of(other)
         assert one["spec"]["nodeName"] == other["spec"]["nodeName"]
+        pods = [pod["metadata"]["name"] for pod in (one, other)]
+        first, second = map(jobs.devices_seen, pods)
+        assert first == second, "both programs see the same device"
+        assert "void" not in first[-1]
+        first_plan, second_plan = map(jobs.node_plan, pods)
+        assert first_plan["devices"] == second_plan["devices"]
         listing = jobs.kubectl("get", "hj", "--output=wide")
         described = jobs.kubectl("describe", "hj", "mlp")
         for name in ("mlp", "transformer"):
@@ -155,20 +161,33 @@ def test_two_jobs_train_on_one_gpu_through_a_reservation_pod(
 @pytest.mark.timeout(900)
 def test_a_third_job_shares_or_waits_and_is_told_why(jobs: Jobs, one_gpu: str) -> None:
     first, second, third, greedy = (
-        telling_losses(named(example("digits_mlr", iterations=2000, gpusPerWorker=1), name))
-        for name in ("first", "second", "third", "greedy")
+        telling_losses(named(example("digits_mlp", iterations=iterations, gpusPerWorker=1), name))
+        for name, iterations in (
+            ("first", 1_000_000),
+            ("second", 1_000_000),
+            ("third", 50),
+            ("greedy", 50),
+        )
     )
     greedy["spec"]["sharing"]["deviceMemory"] = {"footprint": "70Gi"}
     jobs.apply(first, second)
-    jobs.wait_for("first", "Admitted")
-    jobs.wait_for("second", "Admitted")
-    jobs.apply(greedy)
+    for name in ("first", "second"):
+        jobs.wait(f"{name} is measured", lambda name=name: jobs.status(name).get("profiles"))
+    jobs.apply(third, greedy)
     jobs.wait_for("greedy", "Admitted", "False", "WaitingForSlot")
-    why = jobs.condition("greedy", "Admitted")["message"]
-    assert "70 GiB" in why
-    assert one_gpu in why
-    jobs.apply(third)
-    jobs.wait("the planner has looked at the third", lambda: jobs.condition("third", "Admitted"))
-    for name in ("first", "second", "third", "greedy"):
+    jobs.wait(
+        "greedy is told how much memory is there",
+        lambda: "70 GiB" in jobs.condition("greedy", "Admitted")["message"],
+    )
+    jobs.wait(
+        "the third is told whom it shares with, or why it waits",
+        lambda: any(
+            name in jobs.condition("third", "Admitted").get("message", "")
+            for name in (f"{jobs.namespace}/first", f"{jobs.namespace}/second")
+        ),
+    )
+    said = [one for one in jobs.events("greedy") if one["reason"] == "WaitingForSlot"]
+    assert [one.get("count", 1) for one in said] == [1], "it is told once"
+    jobs.kubectl("delete", "hj", "first", "second")
+    for name in ("third", "greedy"):
         jobs.wait_for(name, "Succeeded")
-    assert [one["reason"] for one in jobs.events("greedy")].count("WaitingForSlot") <= 1
