@@ -16,14 +16,15 @@ WARM_UP_ITERATIONS = 3
 
 
 def measured_profile(job: JobRun, device_kind: str) -> JobProfile | None:
-    """Return the typical phases of a job, over all its workers; None without any iteration.
+    """Return the typical phases of a job, over all its workers; None where one never ran.
 
-    Transfers count where they had the link for themselves, so those of secondary permits are
-    left out; so are turns that lost their permit, and the first iterations.
+    Transfers count where they had the link for themselves; those of secondary permits only as
+    long as there are no others, and without the time for which they stood aside. Turns that
+    lost their permit are left out, and so are the first iterations.
     """
-    seconds = defaultdict[str, list[int]](list)
+    alone = defaultdict[str, list[int]](list)
+    overlapped = defaultdict[str, list[int]](list)
     moved = defaultdict[str, list[int]](list)
-    iterations = 0
     for worker in job.workers:
         first = min((turn.iteration for turn in worker.turns), default=0)
         last = max((turn.iteration for turn in worker.turns), default=0)
@@ -34,24 +35,26 @@ def measured_profile(job: JobRun, device_kind: str) -> JobProfile | None:
                 by_iteration[turn.phase, turn.iteration].append(turn)
         for (phase, _), turns in by_iteration.items():
             if phase == "SYNC":
-                seconds[phase].append(sum(turn.update_ns for turn in turns))
-            elif not any(turn.secondary for turn in turns):
-                seconds[phase].append(sum(turn.end_ns - turn.start_ns for turn in turns))
-                moved[phase].append(sum(turn.bytes for turn in turns))
-        iterations += sum(phase == "COMP" for phase, _ in by_iteration)
-    if not iterations:
+                alone[phase].append(sum(turn.update_ns for turn in turns))
+                continue
+            samples = overlapped if any(turn.secondary for turn in turns) else alone
+            spent = sum(turn.end_ns - turn.start_ns - turn.paused_ns for turn in turns)
+            samples[phase].append(spent)
+            moved[phase].append(sum(turn.bytes for turn in turns))
+    nanoseconds = {phase: alone[phase] or overlapped[phase] for phase in ("PULL", "COMP", "PUSH")}
+    if not all(nanoseconds.values()):
         return None
-
-    def median(values: list[int], per: int = 1) -> int:
-        return round(statistics.median(values) / per) if values else 0
-
     return JobProfile(
         device_kind=device_kind,
-        iterations=iterations,
-        compute_microseconds=median(seconds["COMP"], 1000),
-        pull_microseconds=median(seconds["PULL"], 1000),
-        push_microseconds=median(seconds["PUSH"], 1000),
-        update_microseconds=median(seconds["SYNC"], 1000),
-        pull_bytes=median(moved["PULL"]),
-        push_bytes=median(moved["PUSH"]),
+        iterations=len(nanoseconds["COMP"]),
+        compute_microseconds=_median(nanoseconds["COMP"], per=1000),
+        pull_microseconds=_median(nanoseconds["PULL"], per=1000),
+        push_microseconds=_median(nanoseconds["PUSH"], per=1000),
+        update_microseconds=_median(alone["SYNC"], per=1000) if alone["SYNC"] else 0,
+        pull_bytes=_median(moved["PULL"]),
+        push_bytes=_median(moved["PUSH"]),
     )
+
+
+def _median(values: list[int], *, per: int = 1) -> int:
+    return round(statistics.median(values) / per)

@@ -275,6 +275,27 @@ def test_a_profile_leaves_out_waiting_and_transfers_that_shared_the_link() -> No
     assert measured.push_bytes == 4096
 
 
+def test_a_profile_of_a_job_that_always_stood_aside_leaves_the_standing_aside_out() -> None:
+    turns = []
+    for i in range(20):
+        at = i * 400.0
+        aside = {"iteration": i, "secondary": True, "paused_ns": 60_000_000, "bytes": 4096}
+        turns += [
+            turn("PULL", at + 100, at + 180, **aside),
+            turn("COMP", at + 200, at + 250, iteration=i),
+            turn("PUSH", at + 300, at + 390, **aside),
+        ]
+    measured = measured_profile(JobRun("a", (WorkerRun(0, tuple(turns), ()),)), "cpu")
+    assert measured is not None
+    assert (measured.pull_microseconds, measured.push_microseconds) == (20_000, 30_000)
+    assert (measured.pull_bytes, measured.push_bytes) == (4096, 4096)
+
+
+def test_there_is_no_profile_where_a_phase_was_never_seen() -> None:
+    turns = tuple(turn("COMP", i * 100.0, i * 100.0 + 50, iteration=i) for i in range(20))
+    assert measured_profile(JobRun("a", (WorkerRun(0, turns, ()),)), "cpu") is None
+
+
 def test_a_profile_of_a_generated_run_has_the_shapes_seconds(tmp_path: Path) -> None:
     summary = summarise(read_run(write_run(tmp_path / "run")))
     for job, shape in zip(summary.jobs, PAIR, strict=True):
