@@ -36,7 +36,8 @@ STOP_TIME: Final = "harmony.dev/stop-time"
 """Annotation: when a worker pod was told to stop; it is deleted if it does not in time."""
 
 DEVICES: Final = "harmony.dev/devices"
-"""Annotation: UUIDs, separated by commas, that a reservation pod reports for its slot."""
+"""Annotation: UUIDs, separated by commas: those that a reservation pod reports for its slot, and
+those of them that a worker was made with."""
 
 Role = Literal["worker", "server", "service", "claim", "reservation"]
 """What an object is to its job or group."""

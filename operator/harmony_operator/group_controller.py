@@ -78,7 +78,7 @@ class GroupController:
             except ApiError as error:
                 raise Retry(str(error)) from error
             self._note(group, None)
-        if any(one.problem for one in waiting):
+        if any(one.problem for one in state.reservations.values()):
             for member in members_of(group):
                 self._look_at_job(member)
             return _FAILED_SECONDS

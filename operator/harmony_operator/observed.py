@@ -75,6 +75,8 @@ class ObservedPod:
     """Name of the slot that it was made for."""
     node_plan: str = ""
     """The node plan that it carries now, as JSON; empty before its devices are known."""
+    devices: tuple[str, ...] = ()
+    """UUIDs that its environment names; empty where no reservation pod holds its devices."""
     node: str = ""
     ip: str = ""
     phase: PodPhase = "Pending"
@@ -227,6 +229,8 @@ class ApiProblem:
     message: str
     what: str
     """What was tried: `create pod team/mlr-worker-0`."""
+    rehearsed: bool = False
+    """Whether nothing would have been made: it was to be judged only."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,6 +120,7 @@ def parse_pod(raw: Raw) -> ObservedPod | None:
         group=named.get(labels.GROUP, ""),
         slot=annotations.get(labels.SLOT, ""),
         node_plan=annotations.get(labels.NODE_PLAN, ""),
+        devices=_devices(annotations),
         node=(raw.get("spec") or {}).get("nodeName") or "",
         ip=status.get("podIP") or "",
         phase=_phase(status),
@@ -167,7 +168,7 @@ def parse_reservation(raw: Raw) -> ObservedReservation | None:
         phase=phase,
         deleting="deletionTimestamp" in metadata,
         created_seconds=seconds(metadata.get("creationTimestamp")) or 0.0,
-        devices=tuple(filter(None, annotations.get(labels.DEVICES, "").split(","))),
+        devices=_devices(annotations),
         problem=problem,
     )
 
@@ -241,6 +242,10 @@ def _device(raw: Raw, node: str, driver: str, pool: str | None) -> ObservedDevic
         kind=kind,
         memory_bytes=None if memory is None else _whole(memory),
     )
+
+
+def _devices(annotations: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(filter(None, annotations.get(labels.DEVICES, "").split(",")))
 
 
 def _containers(status: Raw) -> Sequence[Raw]:

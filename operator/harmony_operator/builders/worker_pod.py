@@ -18,7 +18,7 @@ from harmony_operator.builders.pod import (
 from harmony_operator.builders.sidecar import RUN_VOLUME, sidecar_container, sidecar_volumes
 from harmony_operator.gpu_binding import SlotBinding
 from harmony_operator.gpu_binding.dra import request_names
-from harmony_operator.observed import ObservedGroup, ObservedJob
+from harmony_operator.observed import ObservedJob
 from harmony_operator.settings import OperatorSettings
 
 CLAIM: Final = "harmony-gpus"
@@ -30,20 +30,20 @@ def build_worker_pod(
     job: ObservedJob,
     index: int,
     name: str,
-    group: ObservedGroup,
+    group: str,
     binding: SlotBinding,
     plan_json: str | None,
     settings: OperatorSettings,
 ) -> dict[str, Any]:
     """Return the pod of a worker; the job's spec must be valid.
 
-    `name` is one of `names.pod_name_candidates`; `plan_json` is None while the slot's devices
+    `name` is one of `names.pod_name_candidates`, `group` is the group's name; `plan_json` is None while the slot's devices
     are unknown, and annotated later.
     """
     template: dict[str, Any] = job.raw_spec["workers"]["template"]  # type: ignore[index]
     pod = pod_from_template(template, job=job, role="worker", index=index, name=name)
     metadata, spec = pod["metadata"], pod["spec"]
-    metadata["labels"][labels.GROUP] = group.key.name
+    metadata["labels"][labels.GROUP] = group
     metadata["annotations"][labels.SLOT] = binding.slot
     if plan_json is not None:
         metadata["annotations"][labels.NODE_PLAN] = plan_json
@@ -61,7 +61,7 @@ def build_worker_pod(
     gpus = valid_spec(job).workers.gpus_per_worker
     if gpus:
         append(spec, "tolerations", tolerate_devices(settings.gpu_resource))
-    devices = _give_devices(spec, container, gpus, binding)
+    devices = _give_devices(metadata, spec, container, gpus, binding)
     set_environment(
         container,
         {
@@ -75,7 +75,11 @@ def build_worker_pod(
 
 
 def _give_devices(
-    spec: dict[str, Any], container: dict[str, Any], gpus: int, binding: SlotBinding
+    metadata: dict[str, Any],
+    spec: dict[str, Any],
+    container: dict[str, Any],
+    gpus: int,
+    binding: SlotBinding,
 ) -> dict[str, str]:
     """Point the worker at the first devices of the slot; return what its environment says."""
     if binding.claim_name is not None and gpus:
@@ -87,6 +91,8 @@ def _give_devices(
     if binding.visible_devices is not None and gpus:
         if binding.runtime_class is not None:
             spec.setdefault("runtimeClassName", binding.runtime_class)
-        return {VISIBLE_DEVICES: ",".join(binding.visible_devices.split(",")[:gpus])}
+        used_devices = ",".join(binding.visible_devices.split(",")[:gpus])
+        metadata["annotations"][labels.DEVICES] = used_devices
+        return {VISIBLE_DEVICES: used_devices}
     # Images ask for all devices, and a node whose default runtime is NVIDIA's obeys.
     return {VISIBLE_DEVICES: "void"}

@@ -6,6 +6,7 @@ writes the answer down on the pod: a fact that outlives the operator, and goes w
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from harmony_api.conditions import RunningReason
@@ -49,13 +50,23 @@ class ReservationBinding:
         self._settings = settings
 
     def wanted(self, group: ObservedGroup, state: ClusterState) -> tuple[Manifest, ...]:
-        """Return a pod for every slot with devices, which can go where the members' pods can."""
+        """Return a pod for every slot with devices, which can go where the members' pods can.
+
+        It is as important as the most important of them: its end is the end of what they do.
+        """
         tolerations = [tolerate_devices(self._settings.gpu_resource)]
+        classes = []
         for member in group.spec.members:
             job = state.jobs.get(ObjectKey(member.namespace, member.job))
             given = () if job is None else tolerations_of(job.raw_spec)
             tolerations += [one for one in given if one not in tolerations]
-        return tuple(self._pod(group, slot, tolerations) for slot in group.spec.slots if slot.gpus)
+            priority_class = job.job.spec.priority_class_name if job and job.job else None
+            if priority_class in state.priorities:
+                classes.append(priority_class)
+        spec: dict[str, Any] = {"tolerations": tolerations}
+        if classes:
+            spec["priorityClassName"] = max(classes, key=lambda one: state.priorities[one])
+        return tuple(self._pod(group, slot, spec) for slot in group.spec.slots if slot.gpus)
 
     def unwanted(self, group: ObservedGroup, state: ClusterState) -> tuple[Delete, ...]:
         """Return the pods of slots that the group has no more, and those that shall try again."""
@@ -101,7 +112,7 @@ class ReservationBinding:
         )
 
     def _pod(
-        self, group: ObservedGroup, slot: GroupSlot, tolerations: list[dict[str, Any]]
+        self, group: ObservedGroup, slot: GroupSlot, given: Mapping[str, Any]
     ) -> dict[str, Any]:
         settings = self._settings
         about_itself = {
@@ -141,7 +152,7 @@ class ReservationBinding:
             "containers": [container],
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 5,
-            "tolerations": tolerations,
+            **given,
         }
         if settings.runtime_class is not None:
             spec["runtimeClassName"] = settings.runtime_class

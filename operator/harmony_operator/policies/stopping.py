@@ -15,6 +15,7 @@ from typing import Final
 from harmony_api import labels
 from harmony_operator.actions import Annotate, Delete, Step
 from harmony_operator.builders.node_plan import stopping
+from harmony_operator.gpu_binding import BindingProblem, SlotBinding
 from harmony_operator.observed import ObservedPod
 from harmony_operator.policies.pod_outcome import is_leaving, is_live
 from harmony_operator.policies.roster import is_unreachable
@@ -75,12 +76,22 @@ def delete(pod: ObservedPod) -> Delete:
 
 
 def is_in_place(pod: ObservedPod, view: JobView) -> bool:
-    """Whether the pod was made for the slot that the plan gives its worker now."""
+    """Whether the pod was made for the slot that the plan gives its worker now, as it is bound."""
     group, member = view.group, view.member
     if group is None or member is None or pod.index >= len(member.slot_indices):
         return False
     slot = group.spec.slots[member.slot_indices[pod.index]]
-    return (pod.group, pod.slot) == (group.key.name, slot.name)
+    made_for_it = (pod.group, pod.slot) == (group.key.name, slot.name)
+    return made_for_it and _are_its_devices(pod.devices, view.bindings[pod.index])
+
+
+def _are_its_devices(
+    devices: tuple[str, ...], binding: SlotBinding | BindingProblem | None
+) -> bool:
+    """Whether they are still held: a reservation that was lost may come back with others."""
+    if not isinstance(binding, SlotBinding) or binding.visible_devices is None:
+        return True
+    return tuple(binding.visible_devices.split(",")[: len(devices)]) == devices
 
 
 def _runs_out_of_place(pod: ObservedPod, view: JobView) -> bool:

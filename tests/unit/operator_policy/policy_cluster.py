@@ -24,6 +24,7 @@ from harmony_operator.actions import (
     Step,
     Try,
 )
+from harmony_operator.gpu_binding import GpuBinding
 from harmony_operator.gpu_binding.none import NoBinding
 from harmony_operator.observed import (
     ApiProblem,
@@ -34,6 +35,7 @@ from harmony_operator.observed import (
     ObservedJob,
     ObservedNode,
     ObservedPod,
+    ObservedReservation,
 )
 from harmony_operator.parsing import parse_job, parse_pod
 from harmony_operator.plan_memory import PlanMemory
@@ -85,6 +87,8 @@ class Cluster:
     nodes: dict[str, bool] = field(default_factory=lambda: {"node-a": True, "node-b": True})
     priorities: dict[str, int] = field(default_factory=dict)
     volume_claims: dict[ObjectKey, frozenset[str]] = field(default_factory=dict)
+    reservations: dict[ObjectKey, ObservedReservation] = field(default_factory=dict)
+    binding: GpuBinding = field(default_factory=NoBinding)
     live: dict[int, LiveWorker] = field(default_factory=dict)
     problem: ApiProblem | None = None
     refuse: Refusal = lambda step: None
@@ -117,8 +121,8 @@ class Cluster:
         assert observed is not None
         return observed
 
-    def view(self) -> JobView:
-        state = ClusterState(
+    def state(self) -> ClusterState:
+        return ClusterState(
             now_seconds=self.now,
             jobs={KEY: self.job},
             pods={self.pod(name).key: self.pod(name) for name in self.pods},
@@ -130,10 +134,13 @@ class Cluster:
             priorities=self.priorities,
             services=frozenset(self.services),
             volume_claims=self.volume_claims,
+            reservations=self.reservations,
             live={KEY: self.live},
             problems={KEY: self.problem} if self.problem else {},
         )
-        view = view_of(KEY, state, NoBinding(), self.memory)
+
+    def view(self) -> JobView:
+        view = view_of(KEY, self.state(), self.binding, self.memory)
         assert view is not None
         return view
 
@@ -163,9 +170,9 @@ class Cluster:
                 return actions
             self._do(step)
             writes += 1
-        if writes != killed_after:
+        if writes != killed_after and self.problem is None:
             self._conclude(actions)
-            self.problem = None
+        self.problem = None
         return actions
 
     def settle(self) -> None:
@@ -224,10 +231,11 @@ class Cluster:
 
     # the planner
 
-    def place(self, *nodes: str, name: str = "g-1", generation: int = 1) -> None:
+    def place(self, *nodes: str, name: str = "g-1", generation: int = 1, gpus: int = 0) -> None:
         """Give worker i a slot on the i-th node."""
         slots = tuple(
-            GroupSlot(name=f"{node}/cpu-{index}", node=node) for index, node in enumerate(nodes)
+            GroupSlot(name=f"{node}/cpu-{index}", node=node, gpus=gpus)
+            for index, node in enumerate(nodes)
         )
         member = GroupMember(
             job=KEY.name, namespace=KEY.namespace, job_uid="job-uid",
