@@ -10,23 +10,26 @@ from typing import Literal
 
 
 def peer_environment(
-    *, role: Literal["worker", "server"], index: int, workers: Sequence[str], servers: Sequence[str]
+    *,
+    role: Literal["worker", "server"],
+    index: int,
+    workers: Sequence[str],
+    servers: Sequence[str],
+    scheduler: str,
 ) -> dict[str, str]:
     """Return the variables of one process.
 
     `workers` and `servers` are the addresses `host:port` of all, by index; there is at least
-    one server. The scheduler that ps-lite needs beside them has the host of server 0, and the
-    next lower port that no peer on that host has.
+    one server. `scheduler` is that of the scheduler which ps-lite needs beside them, on the
+    host of server 0.
     """
-    host, port = _split(servers[0])
-    taken = {_split(address) for address in (*workers, *servers)}
-    root_port = next(free for free in range(port - 1, -1, -1) if (host, free) not in taken)
+    host, _, port = scheduler.rpartition(":")
     environment = {
         "DMLC_ROLE": role,
         "DMLC_NUM_WORKER": str(len(workers)),
         "DMLC_NUM_SERVER": str(len(servers)),
         "DMLC_PS_ROOT_URI": host,
-        "DMLC_PS_ROOT_PORT": str(root_port),
+        "DMLC_PS_ROOT_PORT": port,
         "TF_CONFIG": json.dumps(
             {
                 "cluster": {"worker": list(workers), "ps": list(servers)},
@@ -37,8 +40,3 @@ def peer_environment(
     if role == "worker":
         environment["DMLC_WORKER_ID"] = str(index)
     return environment
-
-
-def _split(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host, int(port)

@@ -7,6 +7,7 @@ from pathlib import Path
 from harmony_api.field_errors import FieldPath
 from harmony_api.job import SERVER_CONTAINER, WORKER_CONTAINER, HarmonyJob
 from harmony_api.pod_template import PodTemplate
+from harmony_cli.local.addresses import JobAddresses
 from harmony_cli.local.process_specs import (
     JobPlace,
     ProcessSpec,
@@ -80,7 +81,8 @@ def _somewhere(program_folder: Path, machine: Machine) -> JobPlace:
         sockets=program_folder,
         program_folder=program_folder,
         store=program_folder,
-        worker_addresses=("127.0.0.1:1",),
-        server_addresses=("127.0.0.1:1",),
+        addresses=JobAddresses(
+            workers=("127.0.0.1:1",), servers=("127.0.0.1:1",), scheduler="127.0.0.1:1"
+        ),
         transfer_cpus=machine.transfer_cpus,
     )

@@ -17,6 +17,7 @@ from harmony_api.command_line import command_line, container_environment
 from harmony_api.job import SERVER_CONTAINER, WORKER_CONTAINER, HarmonyJob
 from harmony_api.peer_environment import peer_environment
 from harmony_api.pod_template import Container
+from harmony_cli.local.addresses import JobAddresses
 from harmony_cli.local.slots import LocalSlot, cpu_list
 
 DEFAULT_SNAPSHOT_INTERVAL_SECONDS = 10
@@ -45,9 +46,7 @@ class JobPlace:
     """Folder of the manifest as the user gave it."""
     store: Path
     """The node's store."""
-    worker_addresses: tuple[str, ...]
-    """For programs whose workers listen; the SDK's do not."""
-    server_addresses: tuple[str, ...]
+    addresses: JobAddresses
     transfer_cpus: tuple[int, ...]
 
     def socket(self, job: str, worker: int) -> Path:
@@ -85,7 +84,7 @@ def build_worker(
     environment = _common(job, "worker", base) | {
         names.WORKER_INDEX: str(index),
         names.SOCKET: str(place.socket(job.name, index)),
-        names.SERVERS: ",".join(place.server_addresses),
+        names.SERVERS: ",".join(place.addresses.servers),
         names.LOSS_LOG: str(place.folder / f"losses-{index}.jsonl"),
         "OMP_NUM_THREADS": str(len(cpus)),
         names.EXAMPLES: str(place.program_folder),
@@ -112,7 +111,7 @@ def build_server(
     )
     environment = _common(job, "server", base) | {
         names.SERVER_INDEX: str(index),
-        names.SERVERS: ",".join(place.server_addresses),
+        names.SERVERS: ",".join(place.addresses.servers),
         names.SNAPSHOT_DIRECTORY: str(place.folder / "snapshots" / f"server-{index}"),
         names.SNAPSHOT_INTERVAL_SECONDS: str(interval_seconds),
         "OMP_NUM_THREADS": "1",
@@ -142,7 +141,11 @@ def build_sidecar(
 
 def _peers(role: Literal["worker", "server"], index: int, place: JobPlace) -> dict[str, str]:
     return peer_environment(
-        role=role, index=index, workers=place.worker_addresses, servers=place.server_addresses
+        role=role,
+        index=index,
+        workers=place.addresses.workers,
+        servers=place.addresses.servers,
+        scheduler=place.addresses.scheduler,
     )
 
 

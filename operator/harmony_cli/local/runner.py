@@ -15,12 +15,13 @@ from pathlib import Path
 from types import FrameType
 
 from harmony_api.profile import JobProfile
+from harmony_cli.local.addresses import JobAddresses, assign
 from harmony_cli.local.job_runtime import JobRuntime
 from harmony_cli.local.link import Link, shaped_link
 from harmony_cli.local.placement import Permits, Seat, decide, record_plan, seats
 from harmony_cli.local.planning import expected_profiles, snapshot
 from harmony_cli.local.process_specs import JobPlace
-from harmony_cli.local.processes import ProcessHost, find_free_ports
+from harmony_cli.local.processes import ProcessHost
 from harmony_cli.local.run_folder import RunJob
 from harmony_cli.local.slots import Machine
 from harmony_cli.run_record import EventRecord, JobRecord, Mode, RunRecord, SlotRecord
@@ -110,8 +111,12 @@ class LocalRunner:
             link = None
             if self.options.link_mbit is not None:
                 link = stack.enter_context(shaped_link(self.options.link_mbit, host.run))
-            for run_job in self._run_jobs:
-                self.jobs.append(self._job_runtime(run_job, host, link))
+            hosts = {}
+            if link is not None:
+                hosts = {"worker_host": link.worker_address, "server_host": link.server_address}
+            addresses = assign([run_job.job for run_job in self._run_jobs], **hosts)
+            for run_job, its in zip(self._run_jobs, addresses, strict=True):
+                self.jobs.append(self._job_runtime(run_job, its, host, link))
             self._handle_interrupts(stack)
             # The runner's own work must not slow what it starts: that says where it runs itself.
             stack.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
@@ -231,24 +236,21 @@ class LocalRunner:
             if not decision.groups:
                 job.fail(job.message)
 
-    def _job_runtime(self, run_job: RunJob, host: ProcessHost, link: Link | None) -> JobRuntime:
+    def _job_runtime(
+        self, run_job: RunJob, addresses: JobAddresses, host: ProcessHost, link: Link | None
+    ) -> JobRuntime:
         job = run_job.job
         folder = self.options.run_folder / "jobs" / job.name
         folder.mkdir(parents=True, exist_ok=True)
         sockets = host.temporary_folder
         store = sockets / "node"
         store.mkdir(exist_ok=True)
-        worker_host = link.worker_address if link else "127.0.0.1"
-        server_host = link.server_address if link else "127.0.0.1"
-        workers, servers = job.spec.workers.least, job.spec.parameter_servers.replicas
-        ports = find_free_ports(workers + servers)
         place = JobPlace(
             folder=folder,
             sockets=sockets,
             program_folder=run_job.program_folder,
             store=store,
-            worker_addresses=tuple(f"{worker_host}:{port}" for port in ports[:workers]),
-            server_addresses=tuple(f"{server_host}:{port}" for port in ports[workers:]),
+            addresses=addresses,
             transfer_cpus=self.options.machine.transfer_cpus,
         )
         return JobRuntime(

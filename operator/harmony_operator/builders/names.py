@@ -52,6 +52,12 @@ def worker_addresses(job: ObservedJob) -> tuple[str, ...]:
     return tuple(address(job.key, "worker", index) for index in range(workers))
 
 
+def scheduler_address(job: ObservedJob) -> str:
+    """Return where the scheduler of programs that need one listens: beside server 0."""
+    host, _, port = server_addresses(job)[0].rpartition(":")
+    return f"{host}:{int(port) - 1}"
+
+
 def member_name(namespace: str, job: str) -> str:
     """Return the name by which planner, node plans and sidecars know a job: cluster-wide."""
     return f"{namespace}/{job}"

@@ -15,6 +15,7 @@ from harmony_api.peer_environment import peer_environment
 from harmony_api.pod_layout import EXAMPLES_FOLDER
 from harmony_operator.builders.names import (
     pod_name,
+    scheduler_address,
     server_addresses,
     service_name,
     worker_addresses,
@@ -92,7 +93,13 @@ def job_environment(
         names.ROLE: role,
         names.WORKERS: str(spec.workers.least),
         names.SERVERS: ",".join(servers),
-        **peer_environment(role=role, index=index, workers=worker_addresses(job), servers=servers),
+        **peer_environment(
+            role=role,
+            index=index,
+            workers=worker_addresses(job),
+            servers=servers,
+            scheduler=scheduler_address(job),
+        ),
     }
     if spec.iterations is not None:
         environment[names.ITERATIONS] = str(spec.iterations)

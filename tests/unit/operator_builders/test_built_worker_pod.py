@@ -29,7 +29,7 @@ def built(
     plan: str | None = "{}",
 ) -> dict[str, Any]:
     name = name or f"{of.key.name}-worker-{index}"
-    pod = build_worker_pod(of, index, name, group(member(of)), binding, plan, SETTINGS)
+    pod = build_worker_pod(of, index, name, group(member(of)).key.name, binding, plan, SETTINGS)
     return checked(V1Pod, pod)
 
 
@@ -73,6 +73,8 @@ def test_a_worker_finds_its_servers_its_sidecar_and_its_peers() -> None:
     assert variables["HARMONY_SOCKET"] == "/run/harmony/worker.sock"
     assert variables["DMLC_ROLE"] == "worker"
     assert json.loads(variables["TF_CONFIG"])["task"] == {"type": "worker", "index": 1}
+    assert variables["DMLC_PS_ROOT_URI"] == "mlr-server-0.mlr.team.svc"
+    assert variables["DMLC_PS_ROOT_PORT"] == "29499"
 
 
 def test_commands_can_name_the_examples_of_the_image() -> None:
