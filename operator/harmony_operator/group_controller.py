@@ -28,7 +28,7 @@ from harmony_operator.work_queue import Retry
 
 _UNREPORTED_SECONDS: Final = 1.0
 _FAILED_SECONDS: Final = 30.0
-"""A failed reservation is looked at again then: the binding decides by the time."""
+"""A reservation that failed or leaves is looked at again then: its binding depends on the time."""
 
 _logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class GroupController:
             except ApiError as error:
                 raise Retry(str(error)) from error
             self._note(group, None)
-        if any(one.problem for one in state.reservations.values()):
+        if any(one.problem or one.deleting for one in state.reservations.values()):
             for member in members_of(group):
                 self._look_at_job(member)
             return _FAILED_SECONDS

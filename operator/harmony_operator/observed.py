@@ -85,8 +85,12 @@ class ObservedPod:
     message: str = ""
     ready: bool = False
     created_seconds: float = 0.0
+    scheduled_seconds: float | None = None
+    """When it got its node."""
     started_seconds: float | None = None
     """When its main container started to run."""
+    unready_since_seconds: float | None = None
+    """When it was first seen not ready; None while it is ready."""
     deleting_since_seconds: float | None = None
     """Its deletionTimestamp: when its grace period ends; None: nobody deleted it."""
     stop_asked_seconds: float | None = None
@@ -181,6 +185,8 @@ class ObservedClaim:
     group: str = ""
     """Name of the HarmonyGroup in the same namespace that it is for; empty: not ours."""
     slot: str = ""
+    owner_uid: str = ""
+    """Of the HarmonyGroup that owns it: tells a group from an earlier one of the same name."""
     devices: tuple[str, ...] = ()
     """Ids of the allocated devices (see ObservedDevice.id), in the order of its requests."""
     deleting: bool = False
@@ -194,15 +200,23 @@ class ObservedReservation:
     uid: str
     group: str
     slot: str
+    owner_uid: str = ""
+    """Of the HarmonyGroup that owns it."""
     node: str = ""
     ip: str = ""
     phase: PodPhase = "Pending"
-    deleting: bool = False
+    deleting_since_seconds: float | None = None
+    """Its deletionTimestamp: when its grace period ends; None: nobody deleted it."""
     created_seconds: float = 0.0
     devices: tuple[str, ...] = ()
     """UUIDs that it reported; empty until it did."""
     problem: str = ""
     """Why it cannot run, in the words of scheduler or kubelet; empty while there is hope."""
+
+    @property
+    def deleting(self) -> bool:
+        """Whether it is on its way out."""
+        return self.deleting_since_seconds is not None
 
 
 @dataclass(frozen=True, kw_only=True)

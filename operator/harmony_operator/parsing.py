@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from harmony_api import labels
+from harmony_api import harmony_group, labels
 from harmony_api.field_errors import explain, path_text
 from harmony_api.harmony_group import HarmonyGroupSpec, HarmonyGroupStatus
 from harmony_api.job import HarmonyJob
@@ -52,6 +52,12 @@ def seconds(time: str | None) -> float | None:
         return None if time is None else datetime.fromisoformat(time).timestamp()
     except ValueError:
         return None
+
+
+def owner_uid(metadata: Raw, kind: str) -> str:
+    """Return the uid of the owner of this kind; empty where there is none."""
+    owners = metadata.get("ownerReferences") or ()
+    return next((one.get("uid", "") for one in owners if one.get("kind") == kind), "")
 
 
 def parse_job(raw: Raw) -> ObservedJob:
@@ -128,7 +134,9 @@ def parse_pod(raw: Raw) -> ObservedPod | None:
         message=status.get("message") or "",
         ready=conditions.get("Ready", {}).get("status") == "True",
         created_seconds=seconds(metadata.get("creationTimestamp")) or 0.0,
+        scheduled_seconds=_since_seconds(scheduled, "True"),
         started_seconds=_started_seconds(main),
+        unready_since_seconds=_since_seconds(conditions.get("Ready", {}), "False"),
         deleting_since_seconds=seconds(metadata.get("deletionTimestamp")),
         stop_asked_seconds=seconds(annotations.get(labels.STOP_TIME)),
         termination=_termination(main),
@@ -163,10 +171,11 @@ def parse_reservation(raw: Raw) -> ObservedReservation | None:
         uid=metadata.get("uid", ""),
         group=named.get(labels.GROUP, ""),
         slot=annotations.get(labels.SLOT, ""),
+        owner_uid=owner_uid(metadata, harmony_group.KIND),
         node=(raw.get("spec") or {}).get("nodeName") or "",
         ip=status.get("podIP") or "",
         phase=phase,
-        deleting="deletionTimestamp" in metadata,
+        deleting_since_seconds=seconds(metadata.get("deletionTimestamp")),
         created_seconds=seconds(metadata.get("creationTimestamp")) or 0.0,
         devices=_devices(annotations),
         problem=problem,
@@ -203,6 +212,7 @@ def parse_claim(raw: Raw) -> ObservedClaim:
         uid=metadata.get("uid", ""),
         group=named.get(labels.GROUP, ""),
         slot=annotations.get(labels.SLOT, ""),
+        owner_uid=owner_uid(metadata, harmony_group.KIND),
         devices=tuple(
             f"{one.get('driver')}/{one.get('pool')}/{one.get('device')}"
             for one in sorted(results, key=lambda one: str(one.get("request")))
@@ -281,6 +291,13 @@ def _started_seconds(container: Raw) -> float | None:
 
 def _conditions(status: Raw) -> dict[str, Raw]:
     return {one["type"]: one for one in status.get("conditions") or () if "type" in one}
+
+
+def _since_seconds(condition: Raw, status: str) -> float | None:
+    """Return since when the condition has this status; None where it has another one."""
+    return (
+        seconds(condition.get("lastTransitionTime")) if condition.get("status") == status else None
+    )
 
 
 def _phase(status: Raw) -> PodPhase:

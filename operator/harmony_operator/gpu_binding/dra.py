@@ -41,13 +41,13 @@ class ClaimBinding:
         return tuple(self._claim(group, slot) for slot in group.spec.slots if slot.gpus)
 
     def unwanted(self, group: ObservedGroup, state: ClusterState) -> tuple[Delete, ...]:
-        """Return the claims of slots that the group has no more."""
+        """Return the claims of slots that the group has no more, and of its predecessor's."""
         kept = {claim["metadata"]["name"] for claim in self.wanted(group, state)}
         return tuple(
             Delete(kind="ResourceClaim", key=claim.key, uid=claim.uid)
             for claim in state.claims.values()
             if (claim.key.namespace, claim.group) == group.key
-            and claim.key.name not in kept
+            and (claim.key.name not in kept or claim.owner_uid not in ("", group.uid))
             and not claim.deleting
         )
 
@@ -60,7 +60,7 @@ class ClaimBinding:
             return cpu_binding(used)
         key = ObjectKey(group.key.namespace, slot_object_name(group.key.name, used.name))
         claim = state.claims.get(key)
-        if claim is None or claim.deleting:
+        if claim is None or claim.deleting or claim.owner_uid not in ("", group.uid):
             return None
         problem = _problem(claim, group, used.node, state)
         if problem is not None:
@@ -92,7 +92,7 @@ class ClaimBinding:
 def _problem(
     claim: ObservedClaim, group: ObservedGroup, node: str, state: ClusterState
 ) -> str | None:
-    if claim.group != group.key.name:
+    if (claim.group, claim.owner_uid) != (group.key.name, group.uid):
         return (
             f"the ResourceClaim {claim.key.name} exists and is not Harmony's: rename or delete it"
         )

@@ -20,6 +20,7 @@ from harmony_operator.builders.sidecar import HARDENED
 from harmony_operator.gpu_binding import BindingProblem, SlotBinding
 from harmony_operator.gpu_binding.none import cpu_binding
 from harmony_operator.observed import ClusterState, ObjectKey, ObservedGroup, ObservedReservation
+from harmony_operator.occupants import STUCK_SECONDS
 from harmony_operator.settings import OperatorSettings
 
 DEVICES_PATH: Final = "/devices"
@@ -29,6 +30,7 @@ PATIENCE_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 120.0
 """At least so long lies between two tries to reserve a slot."""
 
+_DOES_NOT_GO: Final = "it was deleted and is still there: look at its finalizers and its node"
 _UUID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
 
 
@@ -61,7 +63,7 @@ class ReservationBinding:
             given = () if job is None else tolerations_of(job.raw_spec)
             tolerations += [one for one in given if one not in tolerations]
             priority_class = job.job.spec.priority_class_name if job and job.job else None
-            if priority_class in state.priorities:
+            if priority_class is not None and priority_class in state.priorities:
                 classes.append(priority_class)
         spec: dict[str, Any] = {"tolerations": tolerations}
         if classes:
@@ -69,7 +71,10 @@ class ReservationBinding:
         return tuple(self._pod(group, slot, spec) for slot in group.spec.slots if slot.gpus)
 
     def unwanted(self, group: ObservedGroup, state: ClusterState) -> tuple[Delete, ...]:
-        """Return the pods of slots that the group has no more, and those that shall try again."""
+        """Return the pods of slots that the group has no more, and those that shall try again.
+
+        Those of an earlier group of the same name go too.
+        """
         kept = {pod["metadata"]["name"] for pod in self.wanted(group, state)}
         return tuple(
             Delete(kind="Pod", key=one.key, uid=one.uid)
@@ -78,6 +83,7 @@ class ReservationBinding:
             and not one.deleting
             and (
                 one.key.name not in kept
+                or one.owner_uid != group.uid
                 or (one.problem and state.now_seconds - one.created_seconds >= RETRY_SECONDS)
             )
         )
@@ -91,17 +97,18 @@ class ReservationBinding:
             return cpu_binding(used)
         key = ObjectKey(group.key.namespace, slot_object_name(group.key.name, used.name))
         reservation = state.reservations.get(key)
-        if reservation is None or reservation.deleting:
+        if reservation is None:
             return None
         problem = _problem(reservation, used.gpus, state.now_seconds)
         if problem:
+            tried = f"; it is tried again every {RETRY_SECONDS:.0f} s"
+            again = "" if reservation.deleting else tried
             return BindingProblem(
                 reason=RunningReason.GPU_BINDING_FAILED,
                 message=f"the pod {key.namespace}/{key.name}, which reserves {used.gpus} x "
-                f"{self._settings.gpu_resource} on node {used.node}, failed: {problem}; "
-                f"it is tried again every {RETRY_SECONDS:.0f} s",
+                f"{self._settings.gpu_resource} on node {used.node}, failed: {problem}{again}",
             )
-        if not reservation.devices:
+        if not reservation.devices or reservation.deleting or reservation.owner_uid != group.uid:
             return None
         return SlotBinding(
             slot=used.name,
@@ -164,10 +171,22 @@ class ReservationBinding:
         }
 
 
+def failure(reservation: ObservedReservation, now_seconds: float) -> tuple[float, str] | None:
+    """Return since when the pod has failed beyond hope, and why; None: it has not."""
+    if reservation.deleting_since_seconds is not None:
+        since, why = reservation.deleting_since_seconds + STUCK_SECONDS, _DOES_NOT_GO
+    elif reservation.problem:
+        since, why = reservation.created_seconds + PATIENCE_SECONDS, reservation.problem
+    else:
+        return None
+    return (since, why) if now_seconds >= since else None
+
+
 def _problem(reservation: ObservedReservation, gpus: int, now_seconds: float) -> str:
     unschedulable = reservation.problem and not reservation.node and reservation.phase == "Pending"
-    if unschedulable and now_seconds - reservation.created_seconds < PATIENCE_SECONDS:
-        return ""
+    if reservation.deleting or unschedulable:
+        failed = failure(reservation, now_seconds)
+        return failed[1] if failed else ""
     reported = len(reservation.devices)
     if not reservation.problem and reported not in (0, gpus):
         return f"it reports {reported} devices"

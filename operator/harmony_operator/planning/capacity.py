@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harmony_operator.gpu_binding import BindingName
-from harmony_operator.gpu_binding.reservation import PATIENCE_SECONDS
+from harmony_operator.gpu_binding.reservation import failure
 from harmony_operator.observed import ClusterState, ObjectKey, ObservedDevice, ObservedNode
 from harmony_operator.settings import OperatorSettings
 
@@ -61,16 +61,15 @@ def refusals(
     nodes = {node: refusal for node, refusal in before.items() if now < refusal.until_seconds}
     slots = set()
     for one in state.reservations.values():
-        if one.deleting or not one.problem or now - one.created_seconds < PATIENCE_SECONDS:
-            continue
+        failed = failure(one, now)
         group = state.groups.get(ObjectKey(one.key.namespace, one.group))
-        if group is None:
+        if failed is None or group is None:
             continue
+        since, problem = failed
         for slot in group.spec.slots:
             if slot.name == one.slot:
-                why = f"node {slot.node} did not give {slot.gpus} x GPU: {one.problem}"
-                until = one.created_seconds + PATIENCE_SECONDS + REFUSED_SECONDS
-                nodes[slot.node] = Refusal(until_seconds=until, why=why)
+                why = f"node {slot.node} did not give {slot.gpus} x GPU: {problem}"
+                nodes[slot.node] = Refusal(until_seconds=since + REFUSED_SECONDS, why=why)
                 slots.add((group.key, slot.name))
     return nodes, frozenset(slots)
 

@@ -86,8 +86,20 @@ def test_what_binds_a_slot_goes_with_its_group(binding: GpuBinding) -> None:
 @pytest.mark.parametrize("binding", BINDINGS[:2], ids=lambda one: one.name)
 def test_a_slot_whose_object_is_not_there_yet_is_waited_for(binding: GpuBinding) -> None:
     assert binding.bind(GROUP, 0, state()) is None
-    ending = (*claims(deleting=True), *reservations(deleting=True, devices=("GPU-1", "GPU-2")))
+    devices = ("GPU-1", "GPU-2")
+    ending = (*claims(deleting=True), *reservations(deleting_since_seconds=5.0, devices=devices))
     assert binding.bind(GROUP, 0, state(*ending)) is None
+
+
+@pytest.mark.parametrize("binding", BINDINGS[:2], ids=lambda one: one.name)
+def test_what_an_earlier_group_of_the_same_name_left_is_deleted_and_waited_for(
+    binding: GpuBinding,
+) -> None:
+    earlier = replace(GROUP, uid="uid-earlier")
+    left = (*claims(earlier), *reservations(earlier, devices=("GPU-1", "GPU-2")))
+    assert binding.bind(GROUP, 0, state(*left)) is None
+    assert len(binding.unwanted(GROUP, state(*left))) == 2
+    assert binding.unwanted(earlier, state(*left)) == ()
 
 
 # ---- claims
@@ -120,7 +132,7 @@ def test_a_claim_binds_before_its_devices_are_known() -> None:
 
 
 def test_a_claim_of_somebody_else_is_a_problem_that_says_what_to_do() -> None:
-    problem = ClaimBinding(SETTINGS).bind(GROUP, 0, state(*claims(group="")))
+    problem = ClaimBinding(SETTINGS).bind(GROUP, 0, state(*claims(group="", owner_uid="")))
     assert isinstance(problem, BindingProblem)
     assert problem.reason == "GPUBindingFailed"
     assert "not Harmony's" in problem.message
@@ -217,8 +229,17 @@ def test_reservations_that_work_are_never_deleted() -> None:
     assert ReservationBinding(SETTINGS).unwanted(GROUP, state(*working, now=1e9)) == ()
 
 
+def test_a_pod_that_was_deleted_and_does_not_go_is_a_problem() -> None:
+    binding = ReservationBinding(SETTINGS)
+    ending = reservations(phase="Running", devices=("GPU-1", "GPU-2"), deleting_since_seconds=10.0)
+    assert binding.bind(GROUP, 0, state(*ending, now=309.0)) is None
+    problem = binding.bind(GROUP, 0, state(*ending, now=310.0))
+    assert isinstance(problem, BindingProblem)
+    assert "it was deleted and is still there" in problem.message
+
+
 def test_a_pod_that_is_ending_is_not_deleted_again() -> None:
-    ending = reservations(deleting=True, problem="Failed")
+    ending = reservations(deleting_since_seconds=5.0, problem="Failed")
     assert ReservationBinding(SETTINGS).unwanted(GROUP, state(*ending, now=1e9)) == ()
 
 

@@ -393,6 +393,29 @@ def test_a_node_that_did_not_give_its_gpus_is_left_alone_for_a_while() -> None:
     assert cluster.places(another) == ["a/gpu-0"]
 
 
+def test_a_node_whose_reservation_pod_does_not_go_is_left_alone() -> None:
+    cluster = Cluster(binding="reservation")
+    cluster.add_nodes("a", gpus=1)
+    job = cluster.add_job("mlr", gpus=1)
+    cluster.settle()
+    (group,) = cluster.groups
+    stuck = ObservedReservation(
+        key=ObjectKey(group.namespace, f"{group.name}-slot-0"),
+        uid="1",
+        group=group.name,
+        slot="a/gpu-0",
+        devices=("GPU-1",),
+        deleting_since_seconds=cluster.now,
+    )
+    cluster.more = {"reservations": {stuck.key: stuck}}
+    cluster.settle()
+    assert cluster.places(job) == ["a/gpu-0"], "it may be about to go"
+    cluster.now += 300
+    cluster.add_nodes("b", gpus=1)
+    cluster.settle()
+    assert cluster.places(job) == ["b/gpu-0"]
+
+
 def test_a_job_without_gpus_takes_no_slot_with_gpus() -> None:
     cluster = Cluster(binding="claim", settings=replace(Cluster().settings, cpu_slots_per_node=0))
     cluster.add_nodes("a", gpus=1)
