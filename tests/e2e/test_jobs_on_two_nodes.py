@@ -18,7 +18,7 @@ from cluster.harmony import install
 from cluster.provider import Cluster
 from harmony_api.turn_checks import overlapping_compute_turns
 
-ITERATIONS = 80
+ITERATIONS = 50
 STOPPED = 75
 
 
