@@ -46,7 +46,7 @@ class ValidReason(_Word):
     INVALID_SPEC = "InvalidSpec", "A field outside the pod templates cannot be carried out."
     INVALID_TEMPLATE = (
         "InvalidTemplate",
-        "A pod template is no valid pod; the message has the field's path.",
+        "A pod template is no valid pod, or the API server refuses it; the message says why.",
     )
     UNSUPPORTED_CHECKPOINT = (
         "UnsupportedCheckpoint",

@@ -61,6 +61,7 @@ class Applier:
                         reason=error.reason,
                         message=error.message,
                         what=_words(step),
+                        rehearsed=isinstance(step, Try),
                     )
                 ) from error
 
@@ -76,7 +77,7 @@ class Applier:
             case Create():
                 await self._create(step.manifest)
             case Try():
-                await self._client.create(step.manifest, dry_run=True)
+                await self._try(step.manifest)
             case Delete():
                 await self._delete(step)
             case Annotate():
@@ -89,6 +90,13 @@ class Applier:
                 operations = [{"op": "add", "path": "/status", "value": step.status}]
                 patch_status = partial(self._client.patch, subresource="status")
                 await self._update("HarmonyGroup", step.key, patch_status, operations)
+
+    async def _try(self, manifest: Manifest) -> None:
+        try:
+            await self._client.create(manifest, dry_run=True)
+        except ApiError as error:
+            if "does not support dry run" not in error.message:  # a webhook that acts elsewhere
+                raise
 
     async def _create(self, manifest: Manifest) -> None:
         kind: Kind = manifest["kind"]

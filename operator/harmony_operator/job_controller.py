@@ -60,9 +60,9 @@ class JobController:
                 self._mirror.problems[key] = error.problem
                 await self._say(key)
                 raise Retry(str(error)) from error
+            if self._mirror.problems.pop(key, None) is not None:
+                return 0.0  # the decision knew of a refusal that is over
             await self._applier.conclude(view.job, actions)
-        if self._mirror.problems.pop(key, None) is not None:
-            return 0.0
         return actions.again_after_seconds
 
     async def _say(self, key: ObjectKey) -> None:

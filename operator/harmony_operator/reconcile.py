@@ -11,6 +11,7 @@ from harmony_operator.events import events_between
 from harmony_operator.policies.deadline import deadline_seconds
 from harmony_operator.policies.failure import backoff_end_seconds
 from harmony_operator.policies.pod_outcome import is_leaving, is_live
+from harmony_operator.policies.rehearsal import rehearsal
 from harmony_operator.policies.replacement import (
     creations,
     next_creation_seconds,
@@ -43,7 +44,7 @@ def reconcile(view: JobView, settings: OperatorSettings) -> Actions:
     return Actions(
         steps=_steps(standing, settings),
         status=status,
-        events=events_between(view.job.status, status),
+        events=events_between(view.job.status, status, standing.counted),
         again_after_seconds=_again_after_seconds(standing),
     )
 
@@ -54,7 +55,8 @@ def _steps(standing: Standing, settings: OperatorSettings) -> tuple[Step, ...]:
     if standing.finished:
         return _clean_up(standing)
     view = standing.view
-    surplus = tuple(delete(pod) for pod in standing.roster.surplus)
+    surplus: tuple[Step, ...] = tuple(delete(pod) for pod in standing.roster.surplus)
+    surplus += tuple(rehearsal(standing, settings))
     if standing.spec is None:
         return surplus + stop_steps(standing.workers, view)
     if standing.starting_over:

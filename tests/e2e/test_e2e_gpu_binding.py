@@ -94,7 +94,7 @@ class Namespace:
         self, of: ObservedJob, within: ObservedGroup, bound: SlotBinding, plan: str | None
     ) -> str:
         name = f"{of.key.name}-worker-0"
-        pod = build_worker_pod(of, 0, name, within, bound, plan, E2E_SETTINGS)
+        pod = build_worker_pod(of, 0, name, within.key.name, bound, plan, E2E_SETTINGS)
         # There is no job that could own it here, and the collector would see to that.
         del pod["metadata"]["ownerReferences"]
         self.create(pod)

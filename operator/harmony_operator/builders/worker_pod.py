@@ -37,8 +37,8 @@ def build_worker_pod(
 ) -> dict[str, Any]:
     """Return the pod of a worker; the job's spec must be valid.
 
-    `name` is one of `names.pod_name_candidates`, `group` is the group's name; `plan_json` is None while the slot's devices
-    are unknown, and annotated later.
+    `name` is one of `names.pod_name_candidates`, `group` the name of its group; `plan_json` is
+    None while the slot's devices are unknown, and annotated later.
     """
     template: dict[str, Any] = job.raw_spec["workers"]["template"]  # type: ignore[index]
     pod = pod_from_template(template, job=job, role="worker", index=index, name=name)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from harmony_api.conditions import ConditionType, ValidReason
 from harmony_api.job import SERVER_CONTAINER, WORKER_CONTAINER, HarmonyJobSpec
+from harmony_operator.observed import ApiProblem
 from harmony_operator.policies.conditions import condition
 from harmony_operator.template_check import template_errors, volume_claim_errors
 from harmony_operator.view import JobView
@@ -22,6 +23,8 @@ class Fault:
 
     reason: ValidReason
     message: str
+    by_api_server: bool = False
+    """Whether it was the API server that found it, which is asked again now and then."""
 
 
 def fault_of(view: JobView) -> Fault | None:
@@ -43,7 +46,27 @@ def fault_of(view: JobView) -> Fault | None:
     )
     if not checked and (errors := template_errors(job)):
         return _fault(ValidReason.INVALID_TEMPLATE, errors)
-    return _checkpoint_fault(spec, view) or _priority_fault(spec, view)
+    return _checkpoint_fault(spec, view) or _priority_fault(spec, view) or _refusal(view.problem)
+
+
+def is_known_valid(view: JobView) -> bool:
+    """Whether the job as it is now was found valid before."""
+    known = condition(view.job.status.conditions, ConditionType.VALID)
+    return (
+        known is not None
+        and known.status == "True"
+        and known.observed_generation == view.job.generation
+    )
+
+
+def _refusal(problem: ApiProblem | None) -> Fault | None:
+    """A quota is no fault of the job's: it may be lifted, and is told when it matters."""
+    if problem is None or not problem.rehearsed or problem.status not in (400, 403, 422):
+        return None
+    if "exceeded quota" in problem.message:
+        return None
+    words = f"{problem.what}: {problem.message}"
+    return Fault(ValidReason.INVALID_TEMPLATE, words, by_api_server=True)
 
 
 def _spec_errors(spec: HarmonyJobSpec) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from harmony_api import labels
 from harmony_api.job import HarmonyJobSpec
-from harmony_operator.actions import Annotate, Create, Step, Try
+from harmony_operator.actions import Annotate, Create, Step
 from harmony_operator.builders.names import free_pod_name
 from harmony_operator.builders.node_plan import plan_for
 from harmony_operator.builders.server_pod import build_server_pod
@@ -73,7 +73,6 @@ def creations(standing: Standing, settings: OperatorSettings) -> tuple[Step, ...
     if spec is None or view.group is None or _must_wait(standing):
         return ()
     return (
-        *_rehearsal(standing, spec, view.group, settings),
         *_volume_claims(standing, spec),
         *(() if view.service_exists else (Create(build_service(view.job)),)),
         *_servers(standing, spec, settings),
@@ -98,20 +97,6 @@ def plan_updates(standing: Standing) -> tuple[Step, ...]:
             change = {labels.NODE_PLAN: plan}
             steps.append(Annotate(kind="Pod", key=pod.key, annotations=change))
     return tuple(steps)
-
-
-def _rehearsal(
-    standing: Standing, spec: HarmonyJobSpec, group: ObservedGroup, settings: OperatorSettings
-) -> Iterator[Step]:
-    """Before anything of a job exists: what its templates make must be pods to the API server."""
-    view = standing.view
-    if view.service_exists or view.pods:
-        return
-    if spec.parameter_servers.template is not None:
-        yield Try(build_server_pod(view.job, 0, _name(standing, "server", 0), settings))
-    somewhere = SlotBinding(slot="", node=group.spec.slots[0].node, devices=None)
-    name = _name(standing, "worker", 0)
-    yield Try(build_worker_pod(view.job, 0, name, group, somewhere, None, settings))
 
 
 def _volume_claims(standing: Standing, spec: HarmonyJobSpec) -> Iterator[Step]:
@@ -153,7 +138,9 @@ def _workers(
         assert isinstance(binding, SlotBinding)
         name = _name(standing, "worker", index)
         plan = plan_for(view.job, group, binding, view.profiles)
-        yield Create(build_worker_pod(view.job, index, name, group, binding, plan, settings))
+        yield Create(
+            build_worker_pod(view.job, index, name, group.key.name, binding, plan, settings)
+        )
 
 
 def _must_wait(standing: Standing) -> bool:

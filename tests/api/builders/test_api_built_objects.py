@@ -39,7 +39,8 @@ def create(kubectl: Kubectl, manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def worker_pod(of: ObservedJob, binding: SlotBinding = CPU) -> dict[str, Any]:
-    return build_worker_pod(of, 0, "mlr-worker-0", group(member(of)), binding, "{}", SETTINGS)
+    within = group(member(of)).key.name
+    return build_worker_pod(of, 0, "mlr-worker-0", within, binding, "{}", SETTINGS)
 
 
 @pytest.mark.parametrize("binding", [CPU, CLAIMED, RESERVED], ids=["cpu", "claim", "reservation"])

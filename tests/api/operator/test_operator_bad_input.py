@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from operator_runs import Cluster, Raw, job
+from operator_runs import Cluster, OperatorProcess, Raw, job
 
 from cluster.stub_nodes import StubNodes
 
@@ -41,9 +41,22 @@ def test_a_template_that_is_no_pod_is_refused_with_its_path(
 def test_what_only_the_api_server_can_tell_is_told_before_anything_is_made(here: Cluster) -> None:
     who = {"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.nickname"}}}
     here.apply(job(template=template(env=[who])))
-    refused = here.wait_condition("mlr", "Running", status="False", reason="PodRefused")
+    refused = here.wait_condition("mlr", "Valid", status="False", reason="InvalidTemplate")
     assert "metadata.nickname" in refused["message"]
-    assert not here.names("pods,services")
+    assert here.job("mlr")["status"]["state"] == "Invalid"
+    here.apply(job("good"))
+    here.wait_condition("good", "Running")
+    assert not {name for name in here.names("hg,pods,services") if name.startswith("mlr")}
+    assert len(here.objects("hg")[0]["spec"]["members"]) == 1
+
+
+def test_what_the_api_server_refused_is_taken_when_it_would_not_any_more(here: Cluster) -> None:
+    pod = template(pod={"serviceAccountName": "trainer"})
+    here.apply(job(template=pod))
+    refused = here.wait_condition("mlr", "Valid", status="False", reason="InvalidTemplate")
+    assert "trainer" in refused["message"]
+    here.kubectl("create", "serviceaccount", "trainer")
+    here.wait_condition("mlr", "Running")
 
 
 def test_a_corrected_template_is_taken(here: Cluster) -> None:
@@ -62,7 +75,9 @@ def test_a_priority_class_that_does_not_exist_is_named(here: Cluster) -> None:
     assert not here.names("hg,pods,services")
 
 
-def test_a_quota_is_said_once_and_the_job_goes_on_when_it_is_lifted(here: Cluster) -> None:
+def test_a_quota_is_said_once_and_the_job_goes_on_when_it_is_lifted(
+    here: Cluster, operator: OperatorProcess
+) -> None:
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -74,8 +89,14 @@ def test_a_quota_is_said_once_and_the_job_goes_on_when_it_is_lifted(here: Cluste
     here.apply(job(workers=1))
     refused = here.wait_condition("mlr", "Running", status="False", reason="QuotaExceeded")
     assert "small" in refused["message"]
-    reasons = [event["reason"] for event in here.events("mlr")]
-    assert reasons.count("QuotaExceeded") <= 1
+
+    def told() -> list[int]:
+        events = here.events("mlr")
+        return [one["count"] for one in events if one["reason"] == "QuotaExceeded"]
+
+    here.wait("it is told", told)
+    here.wait("it is tried again", lambda: operator.log.read_text().count("exceeded quota") >= 4)
+    assert told() == [1]
     here.kubectl("delete", "resourcequota", "small")
     here.wait_condition("mlr", "Running")
 

@@ -43,7 +43,8 @@ def test_a_node_offers_what_pods_that_tolerate_its_taints_could_use(
 def test_workers_with_gpus_tolerate_the_taint_and_others_do_not(gpus: int) -> None:
     of = job(workers={"gpusPerWorker": gpus})
     binding = SlotBinding(slot="s", node="node-a", devices=("GPU-1",), visible_devices="GPU-1")
-    pod = build_worker_pod(of, 0, "mlr-worker-0", group(member(of)), binding, None, SETTINGS)
+    within = group(member(of)).key.name
+    pod = build_worker_pod(of, 0, "mlr-worker-0", within, binding, None, SETTINGS)
     assert pod["spec"].get("tolerations", []) == gpus * [TOLERATED]
 
 

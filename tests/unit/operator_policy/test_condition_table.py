@@ -11,7 +11,7 @@ from policy_cluster import KEY, Cluster, foreign_servers, job_manifest
 from harmony_api import conditions
 from harmony_api.conditions import ConditionType
 from harmony_api.harmony_group import GroupSlot
-from harmony_operator.actions import Create
+from harmony_operator.actions import Create, Try
 from harmony_operator.observed import ApiProblem
 from harmony_operator.policies.running import UNSCHEDULABLE_SECONDS
 
@@ -159,6 +159,11 @@ def refuse(status: int, reason: str, message: str) -> Callable[[Cluster], None]:
     return act
 
 
+def refuse_to_try(one: Cluster) -> None:
+    problem = ApiProblem(status=403, reason="", message="policy", what="create", rehearsed=True)
+    one.refuse = lambda step: problem if isinstance(step, Try) else None
+
+
 def pull_no_image(one: Cluster) -> None:
     one.wait_in_container("mlr-worker-0", "ErrImagePull", "not found")
 
@@ -233,6 +238,7 @@ SEEN: dict[str, Callable[[Cluster], Any]] = {
     "a pod template is no valid pod": lambda one: one.edit(
         parameterServers={"template": {"spec": {"containers": [{"name": "server"}]}}}
     ),
+    "the API server refuses its pods": refuse_to_try,
     "several servers share a claim that one node can write": share_a_narrow_claim,
     "its priority class does not exist": lambda one: one.edit(priorityClassName="urgent"),
     "it is created suspended": suspend,

@@ -6,7 +6,8 @@ import pytest
 from policy_cluster import Cluster, job_manifest
 
 from harmony_api.conditions import ConditionType
-from harmony_operator.observed import ObjectKey
+from harmony_operator.actions import Step, Try
+from harmony_operator.observed import ApiProblem, ObjectKey
 
 VALID = ConditionType.VALID
 
@@ -163,4 +164,45 @@ def test_several_servers_may_share_a_claim_that_all_nodes_can_write() -> None:
     cluster = Cluster(mistaken(spec))
     cluster.volume_claims[ObjectKey("team", "ckpt")] = frozenset({"ReadWriteMany"})
     cluster.run()
+    assert cluster.status.state == "Running"
+
+
+def api_server_says(message: str, status: int) -> Any:
+    def refuse(step: Step) -> ApiProblem | None:
+        if not isinstance(step, Try) or step.manifest["metadata"]["name"] != "mlr-worker-0":
+            return None
+        return ApiProblem(
+            status=status, reason="", message=message, what="create it", rehearsed=True
+        )
+
+    return refuse
+
+
+def test_what_only_the_api_server_can_refuse_is_invalid_and_creates_nothing() -> None:
+    cluster = Cluster(job_manifest())
+    cluster.refuse = api_server_says("policy: no latest tags", 403)
+    cluster.settle()
+    assert cluster.reason(VALID) == "InvalidTemplate"
+    assert cluster.condition(VALID).message == "create it: policy: no latest tags"
+    cluster.place("node-a")
+    cluster.settle()
+    assert not cluster.created
+    assert cluster.event_reasons == ["InvalidTemplate"]
+    cluster.refuse = lambda _: None
+    cluster.run()
+    assert cluster.status.state == "Running"
+
+
+def test_a_quota_makes_no_job_invalid() -> None:
+    cluster = Cluster(job_manifest())
+    cluster.refuse = api_server_says("exceeded quota: small", 403)
+    cluster.settle()
+    assert cluster.condition(VALID).status == "True"
+
+
+def test_a_job_that_runs_is_not_judged_again() -> None:
+    cluster = Cluster(job_manifest()).run()
+    cluster.refuse = api_server_says("policy: no latest tags", 403)
+    cluster.edit(activeDeadlineSeconds=10**6)
+    cluster.settle()
     assert cluster.status.state == "Running"

@@ -1,0 +1,37 @@
+"""What the API server says to a job's pods before the job is found valid: nothing is made.
+
+A template that only the API server can judge (an admission policy, a field's rules, a service
+account that does not exist) must not hold slots that others could use. So its pods are tried
+without a place, once for each change of the spec; what is refused is the user's to correct.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from harmony_operator.actions import Step, Try
+from harmony_operator.builders.names import free_pod_name
+from harmony_operator.builders.server_pod import build_server_pod
+from harmony_operator.builders.volume_claim import build_volume_claim
+from harmony_operator.builders.worker_pod import build_worker_pod
+from harmony_operator.gpu_binding import SlotBinding
+from harmony_operator.policies.bad_input import is_known_valid
+from harmony_operator.policies.standing import Standing
+from harmony_operator.settings import OperatorSettings
+
+_SOMEWHERE: Final = SlotBinding(slot="", node="somewhere", devices=None)
+
+
+def rehearsal(standing: Standing, settings: OperatorSettings) -> Iterator[Step]:
+    """Yield a try of each kind of child that a job whose validity is not known yet will have."""
+    view, spec = standing.view, standing.spec
+    rehearsed = view.pods or is_known_valid(view)
+    mistaken = standing.fault is not None and not standing.fault.by_api_server
+    if rehearsed or mistaken or spec is None:
+        return
+    job, taken = view.job, view.foreign_pod_names
+    worker = free_pod_name(job.key.name, "worker", 0, taken)
+    yield Try(build_worker_pod(job, 0, worker, "none", _SOMEWHERE, None, settings))
+    server = free_pod_name(job.key.name, "server", 0, taken)
+    yield Try(build_server_pod(job, 0, server, settings))
+    if spec.checkpoint is not None and spec.checkpoint.volume_claim_template is not None:
+        yield Try(build_volume_claim(job, 0))
