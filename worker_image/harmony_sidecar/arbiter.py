@@ -1,6 +1,7 @@
 """The arbiter: a node's permit table for one epoch, and everybody who must hear of its decisions.
 
-Whoever holds the process's lock may call it; it never blocks, and tells whatever follows from
+Whoever holds the process's lock may call it, and is heard only through the member's latest
+channel; it never blocks, and tells whatever follows from
 a call before it returns. A turn is recorded in the holders page before its holder hears of
 it, so that a successor never gives the same permit to somebody else.
 """
@@ -90,17 +91,21 @@ class Arbiter:
         if held and held not in self._table.live:
             channel.revoked(held)
 
-    def set_plan(self, member: Member, plan: NodePlan) -> None:
+    def set_plan(self, member: Member, channel: Channel, plan: NodePlan) -> None:
         """A member's plan changed; raises ValueError as `join` does."""
         record_body(member, Phase.COMP, frozenset(plan.devices))
-        self._apply(self._table.set_plan(member, plan, time.monotonic_ns()))
+        if self._channels.get(member) is channel:
+            self._apply(self._table.set_plan(member, plan, time.monotonic_ns()))
 
-    def acquire(self, member: Member, request: int, phase: Phase) -> None:
-        """Ask for a permit; the answer comes through the member's channel."""
-        self._apply(self._table.request(member, request, phase, time.monotonic_ns()))
+    def acquire(self, member: Member, channel: Channel, request: int, phase: Phase) -> None:
+        """Ask for a permit; the answer comes through the channel."""
+        if self._channels.get(member) is channel:
+            self._apply(self._table.request(member, request, phase, time.monotonic_ns()))
 
-    def release(self, member: Member, turn: Turn) -> None:
+    def release(self, member: Member, channel: Channel, turn: Turn) -> None:
         """End a turn, or withdraw the member's request when `turn` is 0."""
+        if self._channels.get(member) is not channel:
+            return
         if turn:
             self._apply(self._table.release(member, turn, time.monotonic_ns()))
         else:

@@ -166,18 +166,18 @@ class _Link:
             if kind == MessageType.RELEASE and size >= RELEASE.size:
                 turn = RELEASE.unpack_from(buffer)[2]
                 with lock:
-                    arbiter.release(member, turn)
+                    arbiter.release(member, self, turn)
             elif kind == MessageType.ACQUIRE and size >= ACQUIRE.size:
                 _, _, request, number, _ = ACQUIRE.unpack_from(buffer)
                 phase = _PERMIT_PHASES.get(number)
                 if phase is None:
                     raise ProtocolError(f"phase {number} needs no permit")
                 with lock:
-                    arbiter.acquire(member, request, phase)
+                    arbiter.acquire(member, self, request, phase)
             elif kind == PLAN:
                 plan = NodePlan.model_validate_json(bytes(buffer[3:size]))
                 with lock:
-                    arbiter.set_plan(member, plan)
+                    arbiter.set_plan(member, self, plan)
             elif kind == MessageType.END:
                 return True
             else:
@@ -197,7 +197,7 @@ class _Link:
                 for kind, fields in reader.feed(data):
                     if kind == MessageType.RELEASE:
                         with self._lock:
-                            self._arbiter.release(member, Turn(int(fields[0])))
+                            self._arbiter.release(member, self, Turn(int(fields[0])))
         except (OSError, ProtocolError):
             pass
         with self._lock:

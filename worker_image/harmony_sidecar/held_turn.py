@@ -20,8 +20,29 @@ class PermitRequest:
     since_ns: int
     heard_ns: int
     """When the worker last heard that it waits."""
+    asked: int
+    """Its number towards the arbiter."""
     begun: bool = False
-    """It does not wait: it has a standing leave."""
+    """It does not wait: the phase runs already, by a standing leave."""
+    late: bool = False
+    """It has begun, and did not get its turn at once."""
+
+    def without_permit(
+        self, end_ns: int, bytes_moved: int = 0, ended_by: EndedBy = "Release"
+    ) -> PastTurn:
+        """Return what has run of a begun phase before it had a turn."""
+        return PastTurn(
+            self.phase,
+            self.iteration,
+            0,
+            0,
+            self.since_ns,
+            self.since_ns,
+            end_ns,
+            bytes_moved,
+            coordinated=False,
+            ended_by=ended_by,
+        )
 
 
 @dataclass(slots=True)
@@ -68,6 +89,7 @@ class HeldTurn:
     def within_lease(self, past: PastTurn, ended_by: EndedBy = "Release") -> PastTurn:
         """Cut it at the end of the lease: beyond that, others may hold what it held."""
         if past.end_ns > self.deadline_ns:
-            paused_ns = min(past.paused_ns, self.deadline_ns - self.start_ns)
-            return past._replace(end_ns=self.deadline_ns, paused_ns=paused_ns, ended_by="Lease")
+            end_ns = max(self.deadline_ns, self.start_ns)
+            paused_ns = min(past.paused_ns, end_ns - self.start_ns)
+            return past._replace(end_ns=end_ns, paused_ns=paused_ns, ended_by="Lease")
         return past if ended_by == "Release" else past._replace(ended_by=ended_by)

@@ -75,7 +75,7 @@ class PermitTable:
 
         `near`: its sidecar is the arbiter, so it may get a standing leave.
         """
-        decisions: list[Decision] = []
+        decisions: list[Decision] = [*self._leave.recall(now_ns)]
         for live in [turn for turn in self.live.values() if turn.member == name]:
             if live.turn != held:
                 self._end(live, "Release", decisions)
@@ -85,7 +85,6 @@ class PermitTable:
             member.turn = held
         self._members[name] = member
         self._enter_group(member, plan)
-        decisions += self._leave.recall(now_ns)
         return self._settle(decisions, now_ns)
 
     def set_plan(self, name: Member, plan: NodePlan, now_ns: int) -> list[Decision]:
@@ -101,6 +100,7 @@ class PermitTable:
     def leave(self, name: Member, now_ns: int, cause: EndCause = "Disconnect") -> list[Decision]:
         """A worker is gone: what it held is free at once."""
         self._forget(name)
+        self._leave.forget(name)
         decisions: list[Decision] = []
         for live in [turn for turn in self.live.values() if turn.member == name]:
             self._end(live, cause, decisions)
@@ -109,7 +109,7 @@ class PermitTable:
     def detach(self, name: Member, now_ns: int) -> list[Decision]:
         """Nobody speaks for the worker just now: it asks for nothing, and keeps what it holds."""
         self._forget(name)
-        return self._settle([], now_ns)
+        return self._settle([*self._leave.recall(now_ns)], now_ns)
 
     def request(self, name: Member, request: int, phase: Phase, now_ns: int) -> list[Decision]:
         """Ask for a permit; it replaces an earlier request, and ends a turn still held."""
@@ -164,7 +164,6 @@ class PermitTable:
         member = self._members.pop(name, None)
         if member is not None:
             self._leave_group(member)
-        self._leave.forget(name)
 
     def _leave_group(self, member: GroupMember) -> None:
         group = self._groups[member.group]
@@ -246,12 +245,16 @@ class PermitTable:
             transfers.append(live)
 
     def _may_overlap(self, member: GroupMember, primary: LiveTurn) -> bool:
-        """Both must play by the board, and NET seconds are measured without company."""
+        """Both must play by the board, and NET seconds are measured without company.
+
+        A transfer that began without waiting does not know its turn, and cannot show itself.
+        """
         holder = self._members.get(primary.member)
         return (
             member.chunked
             and member.network_profiled
             and primary.chunked
+            and not primary.standing
             and holder is not None
             and holder.network_profiled
         )

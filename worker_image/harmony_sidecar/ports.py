@@ -55,15 +55,15 @@ class LocalPort:
 
     def acquire(self, request: int, phase: Phase) -> None:
         """Ask for a permit."""
-        self._arbiter.acquire(self._session.member, request, phase)
+        self._arbiter.acquire(self._session.member, self, request, phase)
 
     def release(self, turn: Turn) -> None:
         """Return a turn; 0 withdraws the request."""
-        self._arbiter.release(self._session.member, turn)
+        self._arbiter.release(self._session.member, self, turn)
 
     def set_plan(self, plan: NodePlan) -> None:
         """Pass a new plan on."""
-        self._arbiter.set_plan(self._session.member, plan)
+        self._arbiter.set_plan(self._session.member, self, plan)
 
     def leave(self) -> None:
         """The worker is gone."""
@@ -92,6 +92,8 @@ class LocalPort:
 
     def dropped(self) -> None:
         """Another sidecar claims to serve this worker, or the role is elsewhere."""
+        if self._session.port is self:
+            self._session.drop_port()
 
 
 class RemotePort:

@@ -12,10 +12,11 @@ import math
 import socket
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from dataclasses import asdict
+from typing import Final, Literal, Protocol
 
 from harmony_api.node_plan import NodePlan
-from harmony_api.sidecar_state import SidecarState
+from harmony_api.sidecar_state import PhaseName, SidecarState
 from harmony_api.worker_protocol import (
     VERSION,
     WAIT_INTERVAL_SECONDS,
@@ -33,6 +34,7 @@ from harmony_sidecar.cyclic_order import Member
 from harmony_sidecar.held_turn import NEVER_NANOSECONDS, HeldTurn, PermitRequest
 from harmony_sidecar.link_messages import AT_ONCE
 from harmony_sidecar.turn_ring import PHASE_NAMES, EndedBy, PastTurn
+from harmony_sidecar.worker_progress import WorkerProgress
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +82,7 @@ class WorkerSession:
         board_descriptor: int,
         current_epoch: Callable[[], Epoch],
     ) -> None:
+        self._job, self._worker = job, worker
         self.member = Member(f"{job}/{worker}")
         self.port: ArbiterPort | None = None
         self._port_answers = False
@@ -90,6 +93,7 @@ class WorkerSession:
         self._accounts = accounts
         self._board_descriptor = board_descriptor
         self._current_epoch = current_epoch
+        self._asked = 0
         self._pending: PermitRequest | None = None
         self._held: HeldTurn | None = None
         self._overdue: HeldTurn | None = None
@@ -98,7 +102,7 @@ class WorkerSession:
         """The worker was told that it need not wait for its turns."""
         self._in_sync = False
         """PUSH is over; the next iteration has not begun."""
-        self._state = SidecarState(job=job, worker=worker)
+        self._progress = WorkerProgress()
         self._handlers: dict[int, Callable[..., None]] = {
             MessageType.ACQUIRE: self._acquire,
             MessageType.RELEASE: self._release,
@@ -120,9 +124,9 @@ class WorkerSession:
         if self._held is not None and self._held.turn != turn:
             self._end_early(self._held, now, "Disconnect")
             self._held = None
-        self._pending = None
+        self._drop_request(now, "Disconnect")
         if turn and phase in _PERMIT_PHASES and self._held is None:
-            iteration = self._state.iteration
+            iteration = self._progress.iteration
             self._held = HeldTurn(
                 turn, _PERMIT_PHASES[phase], iteration, now, now, NEVER_NANOSECONDS, measured=False
             )
@@ -130,7 +134,7 @@ class WorkerSession:
         self._standing = False
         self._port_lost_ns = now
         self.chunked = bool(flags & HelloFlags.CHUNKED)
-        self._state.connected, self._state.ended = True, False
+        self._progress.connected, self._progress.ended = True, False
         self._accounts.worker_started()
         welcome = encode(MessageType.WELCOME, VERSION, 0)
         socket.send_fds(connection, [welcome], [self._board_descriptor], socket.MSG_NOSIGNAL)
@@ -142,11 +146,11 @@ class WorkerSession:
         now = time.monotonic_ns()
         self.connection = None
         self._leave()
-        self._pending = None
+        self._drop_request(now, "Disconnect")
         if self._held is not None:
             self._end_early(self._held, now, "Disconnect")
             self._held = None
-        self._state.connected = False
+        self._progress.connected = False
 
     def worker_said(self, kind: int, fields: tuple[int | float, ...]) -> None:
         """Act on one frame; raises ProtocolError when it makes no sense."""
@@ -155,6 +159,9 @@ class WorkerSession:
             handler(*fields)
 
     def _begin(self, code: int, iteration: int) -> None:
+        if not self._standing:
+            # Most often a RECALL is under way; a worker that missed it shall hear of it again.
+            self._send(encode(MessageType.RECALL))
         self._acquire(0, code, iteration, begun=True)
 
     def _acquire(self, number: int, code: int, iteration: int, *, begun: bool = False) -> None:
@@ -165,17 +172,20 @@ class WorkerSession:
         unfinished, self._held = self._held, None
         self._overdue = None
         self._in_sync = False
-        self._pending = PermitRequest(number, phase, iteration, now, now, begun)
+        self._drop_request(now)
+        self._asked = (self._asked + 1) & 0xFFFFFFFF
+        self._pending = PermitRequest(number, phase, iteration, now, now, self._asked, begun)
         if self.port is not None:
             if self.plan is not None and self.plan.permits != "None":
-                self.port.acquire(number, phase)
+                self.port.acquire(self._asked, phase)
             elif unfinished is not None and unfinished.turn:
                 self.port.release(unfinished.turn)
         if self._pending is not None:
+            self._pending.late = begun
             self.look_after_request(now)
         if unfinished is not None and unfinished.turn:
             self._end_early(unfinished, now, "Release")
-        self._state.iteration = iteration
+        self._progress.iteration = iteration
 
     def _release(self, turn: Turn, bytes_moved: int) -> None:
         now = time.monotonic_ns()
@@ -192,13 +202,15 @@ class WorkerSession:
             if overdue.measured:
                 self._accounts.note(None, overdue.until(now, bytes_moved))
         elif turn == 0 and self._pending is not None:
-            self._pending = None
+            self._in_sync = self._pending.begun and self._pending.phase is Phase.PUSH
+            self._drop_request(now, bytes_moved=bytes_moved)
             if self.port is not None:
                 self.port.release(turn)
 
     def _paused(self, nanoseconds: int) -> None:
-        if self._held is not None:
-            self._held.paused_ns = nanoseconds
+        held = self._held or self._overdue
+        if held is not None:
+            held.paused_ns = nanoseconds
 
     def _synced(self, iteration: int, waited_ns: int, update_ns: int) -> None:
         now = time.monotonic_ns()
@@ -208,15 +220,15 @@ class WorkerSession:
         self._in_sync = False
 
     def _report(self, iteration: int, total: int, loss: float) -> None:
-        self._state.iteration, self._state.total = iteration, total
-        self._state.loss = loss if math.isfinite(loss) else None
+        self._progress.iteration, self._progress.total = iteration, total
+        self._progress.loss = loss if math.isfinite(loss) else None
 
     def _should_stop(self) -> None:
         self._send(encode(MessageType.STOP, self.plan is not None and self.plan.stop))
 
     def _end(self) -> None:
         self._leave()
-        self._state.ended = True
+        self._progress.ended = True
 
     def _leave(self) -> None:
         if self.port is not None:
@@ -228,7 +240,7 @@ class WorkerSession:
     @property
     def wants_port(self) -> bool:
         """Whether there is a worker to take part for, and a plan to take part in."""
-        return self.connection is not None and self.plan is not None and not self._state.ended
+        return self.connection is not None and self.plan is not None and not self._progress.ended
 
     @property
     def held(self) -> Turn:
@@ -239,7 +251,7 @@ class WorkerSession:
         """There is a way to the arbiter; tell it what the worker waits for."""
         self.port = port
         if self._pending is not None:
-            port.acquire(self._pending.number, self._pending.phase)
+            port.acquire(self._pending.asked, self._pending.phase)
 
     def port_answers(self) -> None:
         """The arbiter knows the worker now."""
@@ -258,29 +270,31 @@ class WorkerSession:
     def set_plan(self, plan: NodePlan) -> None:
         """A new plan is in force."""
         self.plan = plan
-        self._state.plan_generation = plan.generation
         if self.port is not None:
             self.port.set_plan(plan)
 
-    def granted(self, number: int, turn: Turn, epoch: int, flags: int, deadline_ns: int) -> None:
+    def granted(self, asked: int, turn: Turn, epoch: int, flags: int, deadline_ns: int) -> None:
         """Pass a grant on, unless it is outdated."""
         if epoch < self._current_epoch():
             return
         request = self._pending
-        if request is None or request.number != number:
+        if request is None or request.asked != asked:
             if self.port is not None:
                 self.port.release(turn)
             return
         start_ns = self._send_grant(request, turn, epoch, flags)
+        if request.late:
+            self._note_without_permit(request.without_permit(start_ns))
         self._held = HeldTurn(
             turn,
             request.phase,
             request.iteration,
-            request.since_ns,
+            start_ns if request.late else request.since_ns,
             start_ns,
             deadline_ns,
             epoch,
             secondary=flags & _SECONDARY != 0,
+            measured=not request.late,
             begun=request.begun,
         )
 
@@ -301,7 +315,7 @@ class WorkerSession:
         if held is not None and held.turn == turn:
             self._send(encode(MessageType.REVOKED, turn))
             self._accounts.metrics.revoked.inc()
-            self._state.revoked_turns += 1
+            self._progress.revoked_turns += 1
             self._end_early(held, time.monotonic_ns(), "Lease")
             self._held, self._overdue = None, held
 
@@ -321,9 +335,10 @@ class WorkerSession:
             )
         if nobody_answers:
             if not measured_only:
-                self._accounts.metrics.uncoordinated.inc()
-            self._state.uncoordinated_turns += not measured_only
+                self._count_uncoordinated()
             start_ns = self._send_grant(request, Turn(0), 0, _UNCOORDINATED)
+            if request.begun:
+                start_ns = request.since_ns
             self._held = HeldTurn(
                 Turn(0),
                 request.phase,
@@ -342,16 +357,19 @@ class WorkerSession:
 
     def state(self) -> SidecarState:
         """Return a copy of the state, for readers outside the lock."""
-        return self._state.model_copy(
-            update={
-                "doing": self._doing(),
-                "waiting_for": PHASE_NAMES[self._pending.phase] if self._pending else None,
-            }
+        waiting = self._pending is not None and not self._pending.begun
+        return SidecarState(
+            job=self._job,
+            worker=self._worker,
+            doing=self._doing(),
+            waiting_for=PHASE_NAMES[self._pending.phase] if self._pending and waiting else None,
+            plan_generation=self.plan.generation if self.plan is not None else -1,
+            **asdict(self._progress),
         )
 
-    def _doing(self) -> str:
+    def _doing(self) -> Literal["Idle", "Waiting"] | PhaseName:
         if self._pending is not None:
-            return "Waiting"
+            return PHASE_NAMES[self._pending.phase] if self._pending.begun else "Waiting"
         if self._held is not None:
             return PHASE_NAMES[self._held.phase]
         return "SYNC" if self._in_sync and self.connection is not None else "Idle"
@@ -366,6 +384,22 @@ class WorkerSession:
             self._send(encode(MessageType.GRANT, request.number, turn, epoch, flags))
         self._pending = None
         return start_ns
+
+    def _drop_request(
+        self, now_ns: int, ended_by: EndedBy = "Release", *, bytes_moved: int = 0
+    ) -> None:
+        """Forget what the worker waits for, or note the phase that it ran all the same."""
+        request, self._pending = self._pending, None
+        if request is not None and request.begun:
+            self._note_without_permit(request.without_permit(now_ns, bytes_moved, ended_by))
+
+    def _note_without_permit(self, past: PastTurn) -> None:
+        self._count_uncoordinated()
+        self._accounts.note(past, None)
+
+    def _count_uncoordinated(self) -> None:
+        self._accounts.metrics.uncoordinated.inc()
+        self._progress.uncoordinated_turns += 1
 
     def _end_early(self, held: HeldTurn, end_ns: int, ended_by: EndedBy) -> None:
         self._accounts.note(held.within_lease(held.until(end_ns), ended_by), None)

@@ -11,8 +11,9 @@ from typing import Final
 from harmony_sidecar.cyclic_order import Member
 from harmony_sidecar.decisions import Recalled
 
-RECALL_NANOSECONDS: Final = 100_000_000
-"""From one look at its socket to the request that follows takes a worker microseconds."""
+RECALL_NANOSECONDS: Final = 500_000_000
+"""From one look at its socket to the request that follows takes a worker microseconds, and
+several tenths of a second where its CPU limit stops it in between."""
 
 
 class StandingLeave:

@@ -190,11 +190,13 @@ class Job:
                 for parameter in self._parameters:
                     parameter.grad = None
                 self._loaded = True
-            yield
-            if self._store is not None:
-                self._store.store()
-            if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-                torch.cuda.synchronize()
+            try:
+                yield
+                if self._store is not None:
+                    self._store.store()
+            finally:
+                if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+                    torch.cuda.synchronize()
 
     @contextmanager
     def push(self) -> Iterator[None]:

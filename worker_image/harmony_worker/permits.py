@@ -58,8 +58,8 @@ class PermitClient:
         self._quick = dict.fromkeys(Phase, False)
         self._unsent = b""
         self._silent = self._welcomed = False
-        self._standing = False
-        """Nobody else is there: phases begin without waiting for their permits."""
+        self._leave_epoch = 0
+        """Epoch of the standing leave, with which phases begin without waiting; 0: none."""
         self._stop = False
         self._ended = False
         self._warned = False
@@ -77,9 +77,9 @@ class PermitClient:
 
     def acquire(self, phase: Phase, iteration: int) -> Grant:
         """Wait for leave to run a phase; without a permit where nobody answers in time."""
-        if self._standing:
+        if self._leave_epoch:
             self._hear_out()
-        if self._standing:
+        if self._leave_epoch and self._leave_stands():
             self._send(encode(MessageType.BEGIN, phase, iteration))
             return Grant(phase, Turn(0), Epoch(0), 0, None)
         number = self._request = (self._request + 1) & 0xFFFFFFFF
@@ -94,7 +94,6 @@ class PermitClient:
                 _, turn, epoch, flags = map(int, fields)
                 self._warned = False
                 self._stop = self._stop or flags & _STOP != 0
-                self._standing = flags & _STANDING != 0
                 board = self._board if phase is not Phase.COMP else None
                 return Grant(phase, Turn(turn), Epoch(epoch), flags, board)
         if not self._warned and not self._ended:
@@ -131,11 +130,11 @@ class PermitClient:
         """The program is done: nobody shall wait for it any more."""
         self._tell(encode(MessageType.END))
         self._ended = True
-        self._standing = False
+        self._leave_epoch = 0
 
     def close(self) -> None:
         """Hang up; what is held is free at once."""
-        self._standing = False
+        self._leave_epoch = 0
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -204,6 +203,7 @@ class PermitClient:
                 frames = self._receive_soon() if spin else self._receive(0)
             except BlockingIOError:
                 self._silent = True
+                self._leave_epoch = 0
                 return None
             except (OSError, ProtocolError) as error:
                 log.info("lost the sidecar: %s", error)
@@ -212,11 +212,21 @@ class PermitClient:
             for kind, fields in frames:
                 if kind == answer and number in (None, fields[0]):
                     found = fields
+                    if kind == MessageType.GRANT:
+                        # In order of arrival: a RECALL may follow in what was read at once.
+                        _, _, epoch, flags = map(int, fields)
+                        self._leave_epoch = epoch if flags & _STANDING else 0
                 else:
                     self._hear(kind, fields)
             if found is not None:
                 return found
         return None
+
+    def _leave_stands(self) -> bool:
+        """Whether the arbiter that gave the leave is still the arbiter; else it is over."""
+        if self._board is None or self._board.epoch != self._leave_epoch:
+            self._leave_epoch = 0
+        return self._leave_epoch != 0
 
     def _hear_out(self) -> None:
         """Take in what the sidecar has said unasked, or after it was silent."""
@@ -233,7 +243,7 @@ class PermitClient:
     def _hear(self, kind: int, fields: tuple[int | float, ...]) -> None:
         """Return the permit of a request that was given up; end a standing leave."""
         if kind == MessageType.RECALL:
-            self._standing = False
+            self._leave_epoch = 0
         elif kind == MessageType.GRANT and fields[1]:
             self._send(encode(MessageType.RELEASE, int(fields[1]), 0))
 

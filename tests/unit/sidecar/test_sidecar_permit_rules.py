@@ -101,7 +101,7 @@ class PermitsKeepTheirPromises(RuleBasedStateMachine):
     @rule(name=names, chunked=st.booleans(), keeps=st.booleans(), data=st.data())
     def join(self, name: Member, chunked: bool, keeps: bool, data: st.DataObject) -> None:
         self.joined.add(name)
-        self.forget(name)
+        self.waiting.pop(name, None)
         held = self.holding.get(name) if keeps else None
         plan = data.draw(plans(self.network))
         self.follow(
@@ -116,11 +116,6 @@ class PermitsKeepTheirPromises(RuleBasedStateMachine):
             self.leave(name)
         self.join(NAMES[0], True, True, data)
 
-    def forget(self, name: Member) -> None:
-        self.waiting.pop(name, None)
-        if name == self.standing:
-            self.standing, self.standing_until = None, 0
-
     @rule(name=names, data=st.data())
     def replan(self, name: Member, data: st.DataObject) -> None:
         self.follow(self.table.set_plan(name, data.draw(plans(self.network)), self.now))
@@ -128,14 +123,16 @@ class PermitsKeepTheirPromises(RuleBasedStateMachine):
     @rule(name=names)
     def leave(self, name: Member) -> None:
         self.joined.discard(name)
-        self.forget(name)
+        self.waiting.pop(name, None)
+        if name == self.standing:
+            self.standing, self.standing_until = None, 0
         self.follow(self.table.leave(name, self.now))
         assert name not in self.holding
 
     @rule(name=names)
     def lose_the_sidecar(self, name: Member) -> None:
         self.joined.discard(name)
-        self.forget(name)
+        self.waiting.pop(name, None)
         self.follow(self.table.detach(name, self.now))
 
     @precondition(lambda self: self.joined)
