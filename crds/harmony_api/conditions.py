@@ -77,8 +77,8 @@ class RunningReason(_Word):
 
     WORKERS_RUNNING = "WorkersRunning", "Every worker and every server runs."
     NOT_ADMITTED = "NotAdmitted", "See the condition Admitted."
-    SERVERS_STARTING = "ServersStarting", "Its servers are not ready yet."
-    WORKERS_STARTING = "WorkersStarting", "Its workers are not all ready yet."
+    SERVERS_STARTING = "ServersStarting", "Its servers are not all ready."
+    WORKERS_STARTING = "WorkersStarting", "Its workers are not all ready."
     WORKERS_RESTARTING = "WorkersRestarting", "A lost or failed worker is being replaced."
     SERVERS_RESTARTING = "ServersRestarting", "A lost or failed server is being replaced."
     BACKING_OFF = "BackingOff", "After a failure it waits before the next try."

@@ -93,13 +93,14 @@ class Workers(ResourceModel):
         default=None,
         ge=1,
         le=LARGEST_REPLICAS,
-        description="The fewest workers with which it may start; goes with maxReplicas.",
+        description="The fewest workers that it can run with; goes with maxReplicas. Today it always "
+        "runs with just so many.",
     )
     max_replicas: int | None = Field(
         default=None,
         ge=1,
         le=LARGEST_REPLICAS,
-        description="The most workers that it can use; goes with minReplicas.",
+        description="The most workers that it could use; goes with minReplicas, and adds none today.",
     )
     gpus_per_worker: int = Field(
         default=0, ge=0, le=64, description="GPUs that each worker uses; 0: a CPU slot."

@@ -14,7 +14,8 @@ def main() -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    logging.getLogger("kopf").setLevel(logging.WARNING)
+    for chatty in ("kopf", "aiohttp.access"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     sys.setswitchinterval(0.001)  # the planner's thread shall not hold up requests
     try:
         settings = from_environment(os.environ)

@@ -16,6 +16,7 @@ from harmony_api.conditions import (
 from harmony_api.job_status import HarmonyJobStatus
 from harmony_operator.actions import Event
 from harmony_operator.policies.conditions import condition
+from harmony_operator.policies.failure import Counted
 
 _NORMAL: Final = frozenset(
     {
@@ -47,11 +48,19 @@ _WARNINGS: Final = frozenset(
 )
 
 
-def events_between(before: HarmonyJobStatus, after: HarmonyJobStatus) -> tuple[Event, ...]:
-    """Return what is worth telling about the change from one status to the next."""
-    found = []
-    if after.restarts > before.restarts:
-        found.append(_event("Warning", condition(after.conditions, ConditionType.RUNNING)))
+def events_between(
+    before: HarmonyJobStatus, after: HarmonyJobStatus, counted: Counted | None
+) -> tuple[Event, ...]:
+    """Return what is worth telling about the change from one status to the next.
+
+    `counted` is the failure that the second counts, if it does; whatever else keeps the job
+    from running meanwhile, it is told.
+    """
+    found: list[Event | None] = []
+    if counted is not None and after.restarts > before.restarts:
+        found.append(
+            Event(type="Warning", reason=RunningReason.BACKING_OFF, message=counted.message)
+        )
     for kind in ConditionType:
         old, new = condition(before.conditions, kind), condition(after.conditions, kind)
         if new is None or (old and (old.status, old.reason) == (new.status, new.reason)):
@@ -73,7 +82,5 @@ def _of_condition(kind: ConditionType, new: Condition) -> Event | None:
     return _event("Warning", new) if what in _WARNINGS else None
 
 
-def _event(kind: Literal["Normal", "Warning"], about: Condition | None) -> Event | None:
-    if about is None:
-        return None
+def _event(kind: Literal["Normal", "Warning"], about: Condition) -> Event:
     return Event(type=kind, reason=about.reason, message=about.message or about.reason)

@@ -94,7 +94,10 @@ class PlannerTask:
         planning_seconds = time.monotonic() - started
         metrics.PLANNING_SECONDS.observe(planning_seconds)
         if result.why:
-            _logger.info("planned: %s; %d changes", result.why, len(result.steps))
+            changes = len(result.steps)
+            _logger.info(
+                "planned: %s; %d change%s", result.why, changes, "" if changes == 1 else "s"
+            )
         for kind, steps in itertools.groupby(result.steps, type):
             if kind in _INDEPENDENT:
                 await asyncio.gather(*map(self._do, steps))

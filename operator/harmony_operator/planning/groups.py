@@ -6,7 +6,6 @@ name while members come and go. A group without members is deleted when no worke
 was made for it, because what binds its devices goes with it.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -19,6 +18,7 @@ from harmony_operator.builders.group import build_group
 from harmony_operator.builders.names import member_name
 from harmony_operator.observed import ClusterState, ObjectKey, ObservedGroup
 from harmony_operator.occupants import occupants
+from harmony_operator.sentences import without_figures
 from harmony_operator.settings import OperatorSettings
 from harmony_planner.snapshot import Group, Job, Plan, Slot, Snapshot
 
@@ -26,7 +26,6 @@ NAME_LENGTH: Final = 5
 NAME_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """As in the names of pods: no words come out of them."""
 LONGEST_REASON: Final = 1024
-_FIGURES: Final = re.compile(r"\d+(\.\d+)?")
 
 
 def named(
@@ -149,7 +148,7 @@ def _replaced(before: ObservedGroup, spec: HarmonyGroupSpec) -> list[Step]:
 
 def _without_figures(spec: HarmonyGroupSpec) -> HarmonyGroupSpec:
     members = (
-        member.model_copy(update={"reason": _FIGURES.sub("", member.reason)})
+        member.model_copy(update={"reason": without_figures(member.reason)})
         for member in spec.members
     )
     return spec.model_copy(update={"members": tuple(members)})

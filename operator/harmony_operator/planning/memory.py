@@ -37,4 +37,6 @@ class PlanningMemory:
     """Nodes where the pods of a template may not run, by what it demands."""
     remarks: PlanMemory = field(default_factory=PlanMemory)
     """What the last pass said of the jobs."""
+    said_seconds: Mapping[ObjectKey, float] = field(default_factory=dict)
+    """When it was last said anew why a job waits."""
     speeds: GroupSpeeds = field(default_factory=GroupSpeeds)

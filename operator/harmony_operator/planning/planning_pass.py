@@ -6,6 +6,7 @@ may rest on, and after every round of asking the sidecars.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from harmony_operator.actions import Delete, ReplaceSpec, Step
 from harmony_operator.gpu_binding import GpuBinding
@@ -20,6 +21,10 @@ from harmony_operator.planning.snapshot import planning_snapshot
 from harmony_operator.settings import OperatorSettings
 from harmony_planner.planner import plan
 from harmony_planner.snapshot import Plan
+
+REWORDED_AFTER_SECONDS: Final = 60.0
+"""So long the words stay in which a job is told why it waits: they have figures and names that
+differ from plan to plan, and each change is a write for every job that waits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +84,20 @@ def _preempted_by(decision: Plan, memory: PlanningMemory) -> dict[str, str]:
 
 def _remarks(memory: PlanningMemory, state: ClusterState) -> PlanMemory:
     waiting = memory.plan.waiting
+    never_fitting = frozenset(key_of(one.job) for one in waiting if one.never_fits)
+    before, now, said = memory.remarks, state.now_seconds, memory.said_seconds
+    reasons = {key_of(one.job): one.reason for one in waiting}
+    for key, why in reasons.items():
+        same = (key in before.never_fitting) == (key in never_fitting)
+        if same and now < said.get(key, now) + REWORDED_AFTER_SECONDS:
+            reasons[key] = before.waiting.get(key, why)
+    memory.said_seconds = {
+        key: said[key] if key in said and before.waiting.get(key) == why else now
+        for key, why in reasons.items()
+    }
     return PlanMemory(
-        waiting={key_of(one.job): one.reason for one in waiting},
-        never_fitting=frozenset(key_of(one.job) for one in waiting if one.never_fits),
+        waiting=reasons,
+        never_fitting=never_fitting,
         preempted_by={key_of(job): by for job, by in memory.preempted_by.items()},
         separated_from={key: uids for key, uids in memory.separated.items() if key in state.jobs},
     )

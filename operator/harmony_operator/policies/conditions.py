@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from harmony_api.conditions import Condition, ConditionStatus, ConditionType
+from harmony_operator.sentences import without_figures
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,8 @@ class Observation:
     status: ConditionStatus
     reason: str
     message: str = ""
+    figures_matter: bool = True
+    """False: while only its figures change, the message stays as it is."""
 
 
 def time_of(seconds: float) -> datetime:
@@ -67,8 +70,15 @@ def _after(
             before.last_transition_time if before and same else time_of(now_seconds)
         ),
         reason=seen.reason,
-        message=seen.message[:_LONGEST_MESSAGE],
+        message=_message(before, seen),
     )
+
+
+def _message(before: Condition | None, seen: Observation) -> str:
+    now = seen.message[:_LONGEST_MESSAGE]
+    if seen.figures_matter or before is None or before.reason != seen.reason:
+        return now
+    return before.message if without_figures(before.message) == without_figures(now) else now
 
 
 _LONGEST_MESSAGE = 2000

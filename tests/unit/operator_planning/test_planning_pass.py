@@ -10,6 +10,7 @@ from planning_cluster import Cluster, condition, profile
 from harmony_operator.actions import Create, Delete, ReplaceSpec
 from harmony_operator.observed import ObjectKey, ObservedClaim, ObservedReservation, Taint
 from harmony_operator.planning.capacity import without_headroom
+from harmony_operator.planning.planning_pass import REWORDED_AFTER_SECONDS
 from harmony_operator.settings import OperatorSettings
 
 GOOD = profile(100, 50, 50)
@@ -536,3 +537,20 @@ def test_what_was_measured_of_a_group_survives_the_operator() -> None:
     cluster.memory = type(cluster.memory)()
     cluster.plan()
     assert list(cluster.memory.speeds.corrections.values()) == [1.4]
+
+
+def test_why_jobs_wait_is_said_anew_once_a_minute_at_most() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    holder = cluster.add_job("holder", sharing={"policy": "Exclusive"})
+    queued = cluster.add_job("queued", sharing={"policy": "Exclusive"})
+    cluster.settle()
+    said = cluster.waits(queued)
+    cluster.add_job("urgent", sharing={"policy": "Exclusive"}, priorityClassName="high")
+    cluster.more["priorities"] = {"high": 7}
+    cluster.finish(holder)
+    assert queued not in cluster.plan().changed
+    assert cluster.waits(queued) == said
+    cluster.now += REWORDED_AFTER_SECONDS
+    assert queued in cluster.plan().changed
+    assert cluster.waits(queued) != said
