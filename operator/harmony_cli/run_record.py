@@ -46,6 +46,10 @@ class JobRecord(_Record):
     state: JobState = "Waiting"
     message: str = ""
     restarts: dict[Role, int] = Field(default_factory=dict)
+    failures: int = 0
+    """Those that spent one of the job's tries."""
+    separated_from: list[str] = Field(default_factory=list)
+    """Jobs with which it was measured to be slower than in turn."""
 
 
 class MemberRecord(_Record):

@@ -22,7 +22,7 @@ from harmony_cli.local.process_specs import JobPlace
 from harmony_cli.local.processes import CommandNotFound, Process, ProcessHost
 from harmony_cli.local.sidecar_http import SidecarReader
 from harmony_cli.local.worker_runtime import WorkerRuntime
-from harmony_cli.run_record import JobState, Role
+from harmony_cli.run_record import JobRecord, JobState, Role
 
 GRACE_SECONDS: Final = 10.0
 GOODBYE_SECONDS: Final = 5.0
@@ -44,17 +44,23 @@ class JobRuntime:
         base_environment: Mapping[str, str],
         link: Link | None,
         tell: Tell,
+        before: JobRecord | None,
     ) -> None:
+        """`before` is the record of the run that is resumed: spent tries stay spent."""
         self.job = job
         self.state: JobState = "Waiting"
         self.message = ""
         self.restarts: dict[Role, int] = {"worker": 0, "server": 0, "sidecar": 0}
+        self.failures = 0
+        """Those that spent one of the job's tries."""
+        if before:
+            self.restarts |= before.restarts
+            self.failures = before.failures
         self._place = place
         self._host = host
         self._base = base_environment
         self._link = link
         self._tell = tell
-        self._failures = 0
         self._active_since: float | None = None
         self._ending = Ending()
         self._servers: list[Process | None] = [None] * job.spec.parameter_servers.replicas
@@ -303,13 +309,13 @@ class JobRuntime:
         return after_failure(
             code,
             container=container,
-            failures=self._failures,
+            failures=self.failures,
             policy=self.job.spec.failure_policy,
         )
 
     def _after_failure(self, who: str, role: Role, process: Process, decision: Decision) -> None:
         how = process.describe_exit()
-        self._failures += decision.counts
+        self.failures += decision.counts
         if decision.consequence == "Fail":
             limit = self.job.spec.failure_policy.backoff_limit
             self.fail(

@@ -75,7 +75,9 @@ class LocalRunner:
         self._view = view
         self._seats: dict[str, Seat] = {}
         self._speeds = GroupSpeeds()
-        self._separated: dict[str, frozenset[str]] = {}
+        records = before.jobs if before else []
+        self._before = {record.name: record for record in records}
+        self._separated = {record.name: frozenset(record.separated_from) for record in records}
         self._give_up_at = float("inf")
         self._saved = ""
         permits: Permits = options.permits if options.mode == "shared" else "None"
@@ -98,7 +100,7 @@ class LocalRunner:
             jobs=[],
         )
         names = {run_job.job.name for run_job in jobs}
-        self._ended_before = [job for job in before.jobs if job.name not in names] if before else []
+        self._ended_before = [record for record in records if record.name not in names]
         if before:
             self.record.started_ns = before.started_ns
             self.record.plans = before.plans
@@ -260,6 +262,7 @@ class LocalRunner:
             base_environment=os.environ,
             link=link,
             tell=lambda text, warning: self._tell(job.name, text, warning=warning),
+            before=self._before.get(job.name),
         )
 
     def _handle_interrupts(self, stack: ExitStack) -> None:
@@ -286,6 +289,8 @@ class LocalRunner:
                 state=job.state,
                 message=job.message,
                 restarts=dict(job.restarts),
+                failures=job.failures,
+                separated_from=sorted(self._separated.get(job.name, ())),
             )
             for job, run_job in zip(self.jobs, self._run_jobs, strict=True)
         ]

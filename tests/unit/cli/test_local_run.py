@@ -117,3 +117,44 @@ def test_an_interrupt_stops_at_an_iteration_and_the_run_goes_on_from_there(tmp_p
     log = (run.folder / "jobs" / "long" / "losses-0.jsonl").read_text().splitlines()
     seen = [json.loads(line)["iteration"] for line in log]
     assert seen[stopped_after + 1] == stopped_after + 1, "it went on where it had stopped"
+
+
+def test_tries_spent_before_a_resume_stay_spent(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    program = (
+        f"import signal; log = open({str(starts)!r}, 'a+'); log.write('x'); log.seek(0); "
+        "signal.pause() if len(log.read()) == 2 else exit(1)"
+    )
+    job = manifest("hopeless", failurePolicy={"backoffLimit": 1})
+    job["spec"]["workers"]["template"]["spec"]["containers"] = [
+        container(["python", "-c", program])
+    ]
+    with harmony_run(tmp_path, job) as run:
+        wait_for(lambda: "a replacement starts" in run.output(), "first failure")
+        wait_for(lambda: starts.read_text() == "xx", "second try", while_running=run)
+        run.process.send_signal(signal.SIGINT)
+        assert run.finish() == 130, run.output()
+    with harmony_run(tmp_path, options=("--resume", str(run.folder))) as again:
+        assert again.finish() == 1, again.output()
+        assert "no try is left" in again.output()
+    assert starts.read_text() == "xxx"
+
+
+def test_jobs_told_apart_before_a_resume_stay_apart(tmp_path: Path) -> None:
+    with harmony_run(tmp_path, FIRST, SECOND) as run:
+        run.until_iteration("first", 5)
+        run.process.send_signal(signal.SIGINT)
+        assert run.finish() == 130, run.output()
+    record = run.record()
+    assert record is not None
+    planned_before = len(record.plans)
+    for job, other in zip(record.jobs, ("second", "first"), strict=True):
+        job.separated_from = [other]
+    record.write(run.folder)
+    with harmony_run(tmp_path, options=("--resume", str(run.folder))) as again:
+        assert again.finish() == 0, again.output()
+        record = again.record()
+    assert record is not None
+    later = [group for plan in record.plans[planned_before:] for group in plan.groups]
+    assert {len(group.members) for group in later} == {1}
+    assert [job.separated_from for job in record.jobs] == [["second"], ["first"]]
