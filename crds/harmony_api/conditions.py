@@ -52,6 +52,10 @@ class ValidReason(_Word):
         "UnsupportedCheckpoint",
         "Several servers would share a volume that only one node can write.",
     )
+    VOLUME_CLAIM_NOT_FOUND = (
+        "VolumeClaimNotFound",
+        "The namespace has no PersistentVolumeClaim of the checkpoint's name.",
+    )
     PRIORITY_CLASS_NOT_FOUND = (
         "PriorityClassNotFound",
         "The cluster has no PriorityClass of this name.",
@@ -94,6 +98,7 @@ class RunningReason(_Word):
     QUOTA_EXCEEDED = "QuotaExceeded", "A quota of the namespace refuses one of its pods."
     POD_REFUSED = "PodRefused", "The API server or a node refuses one of its pods."
     NAME_CONFLICT = "NameConflict", "An object that is not the job's has the name of its child."
+    INTERNAL_ERROR = "InternalError", "The operator fails on this job; the message has the error."
     FINISHED = "Finished", "It succeeded or failed."
 
 

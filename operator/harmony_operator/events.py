@@ -43,6 +43,7 @@ _WARNINGS: Final = frozenset(
         (ConditionType.RUNNING, RunningReason.QUOTA_EXCEEDED),
         (ConditionType.RUNNING, RunningReason.POD_REFUSED),
         (ConditionType.RUNNING, RunningReason.NAME_CONFLICT),
+        (ConditionType.RUNNING, RunningReason.INTERNAL_ERROR),
         (ConditionType.SUSPENDED, SuspendedReason.PREEMPTED),
     }
 )

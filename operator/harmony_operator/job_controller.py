@@ -6,20 +6,26 @@ time, with the refusal in view, and only writes the status, which says so; then 
 again, less and less often.
 """
 
+import contextlib
+import logging
 import time
 from collections.abc import Callable
 
 from harmony_operator import metrics
+from harmony_operator.actions import Actions
 from harmony_operator.api_client import ApiError
 from harmony_operator.applying import Applier, StepError
 from harmony_operator.gpu_binding import GpuBinding
 from harmony_operator.mirror import Mirror
 from harmony_operator.observed import ObjectKey
 from harmony_operator.plan_memory import PlanMemory
+from harmony_operator.policies.internal_error import in_words, internal_error
 from harmony_operator.reconcile import reconcile
 from harmony_operator.settings import OperatorSettings
 from harmony_operator.view import JobView, view_of
 from harmony_operator.work_queue import Retry
+
+_logger = logging.getLogger(__name__)
 
 
 class JobController:
@@ -46,6 +52,22 @@ class JobController:
             return await self._pass(key)
         except ApiError as error:
             raise Retry(str(error)) from error
+        except Retry:
+            raise
+        except Exception as error:
+            await self._tell(key, error)
+            raise Retry(in_words(error)) from error
+
+    async def _tell(self, key: ObjectKey, error: Exception) -> None:
+        """Log an error that nobody foresaw, once, and say it in the job's status."""
+        now = time.time()
+        job = self._mirror.job_state(key, now).jobs.get(key)
+        actions = Actions() if job is None else internal_error(job, error, now)
+        if job is None or actions.status != job.status:
+            _logger.error("a pass over %s/%s failed", *key, exc_info=error)
+        if job is not None:
+            with contextlib.suppress(ApiError):
+                await self._applier.conclude(job, actions)
 
     async def _pass(self, key: ObjectKey) -> float | None:
         view = self._view(key)

@@ -61,7 +61,7 @@ class PlannerTask:
         self.remarks = PlanMemory()
         """What the last plan said of the jobs."""
         self.finished_pass_seconds = time.monotonic()
-        """When the last pass ended well, or none was due, by the monotonic clock."""
+        """When the last pass ended, or none was due, by the monotonic clock."""
 
     def wake(self) -> None:
         """Have a pass soon."""
@@ -89,10 +89,14 @@ class PlannerTask:
             )
         except Exception:
             _logger.exception("planning failed: jobs keep what they have")
+            self._memory = PlanningMemory()  # it may be what is wrong
+            self.finished_pass_seconds = time.monotonic()
             self._retry()
             return time.monotonic() - started
         planning_seconds = time.monotonic() - started
         metrics.PLANNING_SECONDS.observe(planning_seconds)
+        for job, error in result.errors.items():
+            _logger.error("planning goes on without %s/%s", *job, exc_info=error)
         if result.why:
             changes = len(result.steps)
             _logger.info(

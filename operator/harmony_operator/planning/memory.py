@@ -35,6 +35,8 @@ class PlanningMemory:
     """Nodes that did not take a job's worker, by job and node."""
     barred: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Nodes where the pods of a template may not run, by what it demands."""
+    errors: Mapping[ObjectKey, Exception] = field(default_factory=dict)
+    """What planning failed with on the jobs that it left out last."""
     remarks: PlanMemory = field(default_factory=PlanMemory)
     """What the last pass said of the jobs."""
     said_seconds: Mapping[ObjectKey, float] = field(default_factory=dict)

@@ -5,6 +5,7 @@ write left out is done by the next pass, which costs little: call it after every
 may rest on, and after every round of asking the sidecars.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +19,7 @@ from harmony_operator.planning.groups import group_changes, key_of, named
 from harmony_operator.planning.memory import PlanningMemory
 from harmony_operator.planning.reasons import why_to_plan
 from harmony_operator.planning.snapshot import planning_snapshot
+from harmony_operator.policies.internal_error import in_words
 from harmony_operator.settings import OperatorSettings
 from harmony_planner.planner import plan
 from harmony_planner.snapshot import Plan
@@ -40,6 +42,8 @@ class PlanningPass:
     """Jobs about which the remarks differ from those of the pass before: look at them again."""
     why: str | None
     """Why it planned anew, in words; None: the last plan holds."""
+    errors: Mapping[ObjectKey, Exception]
+    """On which jobs planning fails now, and did not before; they are left out."""
 
 
 def planning_pass(
@@ -48,6 +52,7 @@ def planning_pass(
     """Look at the cluster once; `memory` is kept for the next pass, and only passes change it."""
     if memory.planned_seconds == float("-inf"):
         measured.resume(state, memory)
+    known_errors = memory.errors
     counts = measured.counts(state)
     apart = measured.learn(state, memory, counts)
     snapshot = planning_snapshot(state, settings, binding, memory)
@@ -69,6 +74,7 @@ def planning_pass(
         remarks=memory.remarks,
         changed=_differing(before, memory.remarks),
         why=why,
+        errors={key: one for key, one in memory.errors.items() if key not in known_errors},
     )
 
 
@@ -87,6 +93,8 @@ def _remarks(memory: PlanningMemory, state: ClusterState) -> PlanMemory:
     never_fitting = frozenset(key_of(one.job) for one in waiting if one.never_fits)
     before, now, said = memory.remarks, state.now_seconds, memory.said_seconds
     reasons = {key_of(one.job): one.reason for one in waiting}
+    for key, error in memory.errors.items():
+        reasons[key] = f"planning fails on this job and goes on without it: {in_words(error)}"
     for key, why in reasons.items():
         same = (key in before.never_fitting) == (key in never_fitting)
         if same and now < said.get(key, now) + REWORDED_AFTER_SECONDS:

@@ -1,12 +1,13 @@
 """What the planner is told of a cluster.
 
 A job takes part from the moment its spec was found valid until it is suspended, deleted or at
-its end. Its profile is the one in its status: it moves only when a measurement has, so plans
+its end; one that cannot be understood is left out, so that no job stops the planning of others.
+A job's profile is the one in its status: it moves only when a measurement has, so plans
 do not waver, and a new operator plans with what the last one knew.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, cast
@@ -38,18 +39,23 @@ def planning_snapshot(
     observed = {job.uid: job for job in state.jobs.values() if takes_part(job)}
     places = dict(_places(state, observed))
     memory.stuck = stuck_workers(state, memory.stuck)
-    demanded = {uid: _demands(job, settings) for uid, job in observed.items()}
-    memory.barred = _barred(set(demanded.values()), state, memory.barred)
     avoided = avoided_nodes(memory.stuck, state.now_seconds)
     names = {job.uid: member_name(*job.key) for job in state.jobs.values()}
-    jobs = [
-        replace(
-            _job(one, places.get(one.uid), state, binding, memory, names),
-            barred=memory.barred[demanded[one.uid]],
-            unschedulable=avoided.get(one.key, {}),
-        )
-        for one in sorted(observed.values(), key=attrgetter("key"))
-    ]
+    barred: dict[str, Mapping[str, str]] = {}
+    jobs, errors = [], {}
+    for one in sorted(observed.values(), key=attrgetter("key")):
+        try:
+            demanded = _demands(one, settings)
+            if demanded not in barred:
+                barred[demanded] = _barred(demanded, state, memory.barred)
+            job = _job(one, places.get(one.uid), state, binding, memory, names)
+        except Exception as error:  # whatever it is, the other jobs are planned
+            errors[one.key] = error
+            places.pop(one.uid, None)
+        else:
+            unschedulable = avoided.get(one.key, {})
+            jobs.append(replace(job, barred=barred[demanded], unschedulable=unschedulable))
+    memory.barred, memory.errors = barred, errors
     memory.refused, refused_slots = refusals(state, memory.refused)
     offered = pools(state, settings, binding.name, memory.refused)
     users = occupants(state)
@@ -135,17 +141,14 @@ def _job(
 
 
 def _barred(
-    demanded: Iterable[str], state: ClusterState, before: Mapping[str, Mapping[str, str]]
-) -> Mapping[str, Mapping[str, str]]:
-    """Return the nodes where pods may not run, by what their templates demand.
+    demanded: str, state: ClusterState, before: Mapping[str, Mapping[str, str]]
+) -> Mapping[str, str]:
+    """Return the nodes where pods may not run whose template demands this.
 
     What has not changed is the same object, so that snapshots are compared fast.
     """
-    found: dict[str, Mapping[str, str]] = {}
-    for one in demanded:
-        known, barred = before.get(one), barred_nodes(one, state.nodes.values())
-        found[one] = known if known is not None and known == barred else barred
-    return found
+    known, barred = before.get(demanded), barred_nodes(demanded, state.nodes.values())
+    return known if known is not None and known == barred else barred
 
 
 def _demands(job: ObservedJob, settings: OperatorSettings) -> str:

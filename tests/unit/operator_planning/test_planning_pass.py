@@ -554,3 +554,17 @@ def test_why_jobs_wait_is_said_anew_once_a_minute_at_most() -> None:
     cluster.now += REWORDED_AFTER_SECONDS
     assert queued in cluster.plan().changed
     assert cluster.waits(queued) != said
+
+
+def test_a_job_on_which_planning_fails_is_left_out_and_told_so() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a", "b")
+    broken = cluster.add_job("broken")
+    good = cluster.add_job("good")
+    cluster.jobs[broken] = replace(cluster.jobs[broken], raw_spec={})
+    result = cluster.plan()
+    assert list(result.errors) == [broken]
+    assert cluster.places(good)
+    assert not cluster.places(broken)
+    assert "KeyError: 'workers'" in cluster.waits(broken)
+    assert not cluster.plan().errors, "it is news once"

@@ -36,9 +36,12 @@ from harmony_operator.observed import (
     ObservedNode,
     ObservedPod,
     ObservedReservation,
+    ObservedService,
+    VolumeClaim,
 )
-from harmony_operator.parsing import parse_job, parse_pod
+from harmony_operator.parsing import parse_job, parse_pod, parse_service, parse_volume_claim
 from harmony_operator.plan_memory import PlanMemory
+from harmony_operator.policies.internal_error import internal_error
 from harmony_operator.reconcile import reconcile
 from harmony_operator.settings import OperatorSettings
 from harmony_operator.view import JobView, view_of
@@ -81,17 +84,19 @@ class Cluster:
     manifest: dict[str, Any]
     now: float = START
     pods: dict[str, dict[str, Any]] = field(default_factory=dict)
-    services: set[ObjectKey] = field(default_factory=set)
+    services: dict[ObjectKey, ObservedService] = field(default_factory=dict)
     group: ObservedGroup | None = None
     memory: PlanMemory = field(default_factory=PlanMemory)
     nodes: dict[str, bool] = field(default_factory=lambda: {"node-a": True, "node-b": True})
     priorities: dict[str, int] = field(default_factory=dict)
-    volume_claims: dict[ObjectKey, frozenset[str]] = field(default_factory=dict)
+    volume_claims: dict[ObjectKey, VolumeClaim] = field(default_factory=dict)
     reservations: dict[ObjectKey, ObservedReservation] = field(default_factory=dict)
     binding: GpuBinding = field(default_factory=NoBinding)
     live: dict[int, LiveWorker] = field(default_factory=dict)
     problem: ApiProblem | None = None
     refuse: Refusal = lambda step: None
+    error: Exception | None = None
+    """What a pass fails with."""
     job_exists: bool = True
     events: list[Event] = field(default_factory=list)
     created: list[str] = field(default_factory=list)
@@ -132,7 +137,7 @@ class Cluster:
                 for name, ready in self.nodes.items()
             },
             priorities=self.priorities,
-            services=frozenset(self.services),
+            services=self.services,
             volume_claims=self.volume_claims,
             reservations=self.reservations,
             live={KEY: self.live},
@@ -158,6 +163,10 @@ class Cluster:
 
     def look(self, *, killed_after: int | None = None) -> Actions:
         """One pass, as the operator does it; it may be killed after so many writes."""
+        if self.error is not None:
+            actions = internal_error(self.job, self.error, self.now)
+            self._conclude(actions)
+            return actions
         actions = reconcile(self.view(), SETTINGS)
         writes = 0
         for step in actions.steps:
@@ -217,10 +226,11 @@ class Cluster:
         metadata = manifest["metadata"]
         key = ObjectKey(metadata["namespace"], metadata["name"])
         if manifest["kind"] == "Service":
-            self.services.add(key)
+            self.services[key] = parse_service(manifest)
             return
         if manifest["kind"] == "PersistentVolumeClaim":
-            self.volume_claims[key] = frozenset(manifest["spec"]["accessModes"])
+            assert key not in self.volume_claims, "a claim is made once"
+            self.volume_claims[key] = parse_volume_claim(manifest)
             return
         assert metadata["name"] not in self.pods, "a name is used once at a time"
         self._uids += 1

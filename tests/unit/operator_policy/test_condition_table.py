@@ -12,7 +12,7 @@ from harmony_api import conditions
 from harmony_api.conditions import ConditionType
 from harmony_api.harmony_group import GroupSlot
 from harmony_operator.actions import Create, Try
-from harmony_operator.observed import ApiProblem
+from harmony_operator.observed import ApiProblem, VolumeClaim
 from harmony_operator.policies.running import UNSCHEDULABLE_SECONDS
 
 PAGE = Path(__file__).parents[3] / "docs" / "conditions.md"
@@ -129,7 +129,13 @@ def share_a_narrow_claim(one: Cluster) -> None:
     one.manifest["spec"] |= {
         "parameterServers": {"replicas": 2}, "checkpoint": {"volumeClaimName": "ckpt"},
     }  # fmt: skip
-    one.volume_claims[type(KEY)(KEY.namespace, "ckpt")] = frozenset({"ReadWriteOnce"})
+    one.volume_claims[type(KEY)(KEY.namespace, "ckpt")] = VolumeClaim(
+        access_modes=frozenset({"ReadWriteOnce"})
+    )
+
+
+def name_a_claim_that_is_not_there(one: Cluster) -> None:
+    one.manifest["spec"]["checkpoint"] = {"volumeClaimName": "ckpt"}
 
 
 def create_for_a_queue(one: Cluster) -> None:
@@ -239,6 +245,7 @@ SEEN: dict[str, Callable[[Cluster], Any]] = {
         parameterServers={"template": {"spec": {"containers": [{"name": "server"}]}}}
     ),
     "the API server refuses its pods": refuse_to_try,
+    "its checkpoint's claim does not exist": name_a_claim_that_is_not_there,
     "several servers share a claim that one node can write": share_a_narrow_claim,
     "its priority class does not exist": lambda one: one.edit(priorityClassName="urgent"),
     "it is created suspended": suspend,
@@ -264,6 +271,7 @@ SEEN: dict[str, Callable[[Cluster], Any]] = {
     "a worker is evicted": lambda one: one.delete("mlr-worker-0"),
     "a node does not answer": silence_a_node,
     "a server is lost": lambda one: one.delete("mlr-server-0"),
+    "the operator fails on it": lambda one: setattr(one, "error", KeyError("name")),
     "the plan moves it": move,
     "the plan takes its slots": lambda one: one.unplace(),
     "a job of higher priority takes its slots": preempt,

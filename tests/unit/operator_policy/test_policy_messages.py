@@ -129,3 +129,17 @@ def test_a_worker_that_stays_unready_is_not_said_to_be_replaced() -> None:
     cluster.pass_time(UNREADY_SECONDS)
     assert cluster.reason(RUNNING) == "WorkersStarting"
     assert cluster.condition(RUNNING).message == "0 of 1 worker ready"
+
+
+def test_an_error_of_the_operator_is_told_once_and_taken_back() -> None:
+    cluster = Cluster(job_manifest()).run()
+    cluster.events.clear()
+    cluster.error = KeyError("name")
+    cluster.settle()
+    cluster.settle()
+    assert cluster.condition(RUNNING).status == "Unknown"
+    assert "KeyError: 'name'" in cluster.condition(RUNNING).message
+    assert cluster.event_reasons == ["InternalError"]
+    cluster.error = None
+    cluster.settle()
+    assert cluster.status.state == "Running"
