@@ -1,9 +1,10 @@
-"""Nodes on which kube-scheduler lets a job's worker wait although the plan sent it there.
+"""Nodes that do not take a job's worker although the plan sent it there.
 
-Only the scheduler knows all that a pod needs, so what it refuses is believed: for a while the
-planner looks for another place for the job, longer after each refusal of the same node. As long
-as the worker waits there, so does the refusal hold: a job that cannot use its slot gives it to
-one that can.
+Only kube-scheduler and the node's kubelet know all that a pod needs, so what they refuse is
+believed: for a while the planner looks for another place for the job, longer after each refusal
+of the same node. As long as the worker waits there, so does the refusal hold: a job that cannot
+use its slot gives it to one that can. A kubelet's first refusal is forgiven, since one that has
+just started refuses what it takes a moment later.
 """
 
 from collections.abc import Mapping
@@ -28,15 +29,15 @@ class Stuck:
     pod_uid: str
     """Of the worker that was refused last."""
     times: int
-    """How many workers of the job it did not take."""
+    """How many workers of the job it did not take; 0 while only one was, by its kubelet."""
     seen_seconds: float
-    """When the last one was seen waiting."""
+    """When the last one was seen waiting or refused."""
     why: str
 
     def is_avoided(self, now_seconds: float) -> bool:
         """Whether the planner looks for another place."""
         lasts = min(AVOIDED_SECONDS * 2.0 ** min(self.times - 1, 10), LONGEST_AVOIDED_SECONDS)
-        return now_seconds < self.seen_seconds + lasts
+        return self.times > 0 and now_seconds < self.seen_seconds + lasts
 
 
 StuckWorkers = Mapping[tuple[ObjectKey, str], Stuck]
@@ -46,8 +47,8 @@ StuckWorkers = Mapping[tuple[ObjectKey, str], Stuck]
 def stuck_workers(state: ClusterState, before: StuckWorkers) -> StuckWorkers:
     """Return what is known after another look."""
     now = state.now_seconds
-    waiting = _waiting(state)
-    settled = _bound(state) - waiting.keys() if before else set()
+    waiting = _refused(state)
+    settled = _let_in(state) - waiting.keys() if before else set()
     found = {
         (key, node): stuck
         for (key, node), stuck in before.items()
@@ -59,10 +60,11 @@ def stuck_workers(state: ClusterState, before: StuckWorkers) -> StuckWorkers:
     for (key, node), pod in waiting.items():
         last = found.get((key, node))
         again = last is not None and last.pod_uid == pod.uid
+        first = 0 if pod.finished else 1
         found[key, node] = Stuck(
             job_uid=pod.job_uid,
             pod_uid=pod.uid,
-            times=1 if last is None else last.times + (not again),
+            times=first if last is None else last.times + (not again),
             seen_seconds=now,
             # Its words change with every node of the cluster.
             why=last.why if last is not None and again else _in_words(pod),
@@ -79,16 +81,14 @@ def avoided_nodes(stuck: StuckWorkers, now_seconds: float) -> Mapping[ObjectKey,
     return found
 
 
-def _waiting(state: ClusterState) -> dict[tuple[ObjectKey, str], ObservedPod]:
-    """Return by job and node a worker that has waited too long for the node of its slot."""
+def _refused(state: ClusterState) -> dict[tuple[ObjectKey, str], ObservedPod]:
+    """Return by job and node a worker that the node of its slot does not take."""
     waiting = [
         pod
         for pod in state.pods.values()
         if pod.role == "worker"
-        and not pod.node
-        and pod.unschedulable_message
         and pod.deleting_since_seconds is None
-        and state.now_seconds - pod.created_seconds >= PATIENCE_SECONDS
+        and (_is_refused_by_kubelet(pod) or _waits_too_long(pod, state.now_seconds))
     ]
     if not waiting:
         return {}
@@ -104,14 +104,27 @@ def _waiting(state: ClusterState) -> dict[tuple[ObjectKey, str], ObservedPod]:
     }
 
 
-def _bound(state: ClusterState) -> set[tuple[ObjectKey, str]]:
-    """Return by job and node where workers have been let in after all."""
+def _waits_too_long(pod: ObservedPod, now_seconds: float) -> bool:
+    unschedulable = not pod.node and pod.unschedulable_message
+    return bool(unschedulable) and now_seconds - pod.created_seconds >= PATIENCE_SECONDS
+
+
+def _is_refused_by_kubelet(pod: ObservedPod) -> bool:
+    """Whether it never ran: OutOfcpu, UnexpectedAdmissionError, and the like."""
+    return pod.phase == "Failed" and pod.termination is None and not pod.disrupted
+
+
+def _let_in(state: ClusterState) -> set[tuple[ObjectKey, str]]:
+    """Return by job and node where workers run after all."""
     return {
         (ObjectKey(pod.key.namespace, pod.job), pod.node)
         for pod in state.pods.values()
-        if pod.role == "worker" and pod.node and pod.deleting_since_seconds is None
+        if pod.role == "worker" and pod.phase == "Running" and pod.deleting_since_seconds is None
     }
 
 
 def _in_words(pod: ObservedPod) -> str:
+    if pod.finished:
+        why = ": ".join(filter(None, (pod.reason, pod.message)))
+        return f"its kubelet refused {pod.key.name}: {why}"
     return f"kube-scheduler found no room there for {pod.key.name}: {pod.unschedulable_message}"

@@ -269,3 +269,23 @@ def test_a_job_that_can_never_be_scheduled_keeps_no_slot_that_another_could_use(
     cluster.run_pods()
     cluster.settle()
     assert cluster.places(waiting) == ["a/cpu-0"]
+
+
+def test_a_node_whose_kubelet_refuses_a_worker_twice_is_avoided() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a", "b")
+    job = cluster.add_job("mlr")
+    cluster.settle()
+    (before,) = cluster.places(job)
+    node = before.partition("/")[0]
+    for times in range(2):
+        cluster.run_pods()
+        cluster.set_pods(job, uid=f"bound-{times}", phase="Pending")
+        cluster.settle()
+        assert cluster.places(job) == [before], "the first time it may just have started"
+        cluster.set_pods(job, uid=f"bound-{times}", phase="Failed", reason="OutOfcpu")
+        cluster.settle()
+        cluster.now += 30
+    assert cluster.places(job) != [before]
+    why = cluster.memory.snapshot.jobs[0].unschedulable[node]
+    assert why == "its kubelet refused mlr-worker-0: OutOfcpu"
