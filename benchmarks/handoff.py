@@ -5,7 +5,8 @@ is the arbiter, so a permit crosses three process boundaries: worker, sidecar, s
 Both workers compute for a moment under COMP permits of one device, so that each finds the
 other waiting. A hand-over lasts from the call of release in one to the return of acquire in
 the other. After long turns the same takes longer, since caches and cores have gone cold; that
-is shown too. Alone, iterations of fixed work with and without permits alternate in one process.
+is shown too. Alone, iterations of fixed work alternate in one process: with everything that the
+training SDK does in one (seeds, permits, a loss log, progress), and without any of it.
 """
 
 import contextlib
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import harmony_worker
 from harmony_api.worker_protocol import Phase
 from harmony_cli.local.slots import cpu_list, divide_cpus
 from harmony_worker.permits import PermitClient
@@ -63,7 +65,7 @@ def main() -> int:
         Figure.of("handoff.alone_overhead", overhead),
         Figure.of("handoff.sidecar_rss_bytes", memory, "B"),
     ]
-    report("handoff", figures, options, where=environment("pydantic", "prometheus-client"))
+    report("handoff", figures, options, where=environment("pydantic", "prometheus-client", "torch"))
     return 0
 
 
@@ -97,10 +99,10 @@ def measure_handovers(
 
 
 def measure_alone(folder: Path, iterations: int) -> float:
-    """Return what permits add to an iteration of a job alone, as a share of it."""
+    """Return what the SDK adds to an iteration of a job alone, as a share of it."""
     with sidecars(folder, JOBS[:1]):
-        plain, permitted = answer(start_worker("alone", folder, JOBS[0], iterations))
-    return float(statistics.median(permitted) / statistics.median(plain) - 1)
+        plain, managed = answer(start_worker("alone", folder, JOBS[0], iterations))
+    return float(statistics.median(managed) / statistics.median(plain) - 1)
 
 
 @contextlib.contextmanager
@@ -157,6 +159,12 @@ def start_worker(kind: str, folder: Path, job: str, *numbers: int) -> subprocess
             *(sys.executable, __file__, "--worker", kind, str(socket_path(folder, job))),
             *map(str, numbers),
         ],
+        env=os.environ
+        | {
+            "HARMONY_JOB": job,
+            "HARMONY_SOCKET": str(socket_path(folder, job)),
+            "HARMONY_LOSS_LOG": str(folder / f"{job}.losses"),
+        },
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -166,7 +174,7 @@ def answer(worker: subprocess.Popen[str]) -> Any:
     output, _ = worker.communicate(timeout=300)
     if worker.returncode:
         raise RuntimeError(f"a worker ended with {worker.returncode}")
-    return json.loads(output)
+    return json.loads(output.splitlines()[-1])
 
 
 def socket_path(folder: Path, job: str) -> Path:
@@ -184,12 +192,13 @@ def resident_bytes(pid: int) -> int:
 
 
 def work(kind: str, path: Path, numbers: list[int]) -> int:
+    if kind == "alone":
+        print(json.dumps(alone(*numbers)))
+        return 0
     client = PermitClient.connect(path)
-    result = (
-        hand_over(client, path.stem, *numbers) if kind == "handover" else alone(client, *numbers)
-    )
+    turns = hand_over(client, path.stem, *numbers)
     client.end()
-    json.dump(result, sys.stdout)
+    print(json.dumps(turns))
     return 0
 
 
@@ -214,25 +223,29 @@ def hand_over(
     return result
 
 
-def alone(client: PermitClient, iterations: int) -> tuple[list[float], list[float]]:
-    """Return the seconds of iterations without and with permits, taken in turn."""
+def alone(iterations: int) -> tuple[list[float], list[float]]:
+    """Return the seconds of iterations without and with the SDK, taken in turn."""
     blocks = calibrate(ITERATION_SECONDS / 3)
-    seconds: tuple[list[float], list[float]] = ([], [])
-    for iteration in range(2 * iterations):
-        started = time.perf_counter()
-        if permitted := iteration % 2:
-            client.synced(iteration, 0, 0)
-        for phase in (Phase.PULL, Phase.COMP, Phase.PUSH):
-            if permitted:
-                grant = client.acquire(phase, iteration)
+    plain: list[float] = []
+    managed: list[float] = []
+    with harmony_worker.connect() as job:
+        left = job.iterations(iterations)
+        for _ in range(iterations):
+            started = time.perf_counter()
+            for _ in range(3):
                 compute(blocks)
-                client.release(grant, 1)
-            else:
+            plain.append(time.perf_counter() - started)
+            started = time.perf_counter()
+            next(left)
+            with job.pull():
                 compute(blocks)
-        if permitted:
-            client.report(iteration, iterations, 0.0)
-        seconds[permitted].append(time.perf_counter() - started)
-    return seconds
+            with job.compute():
+                compute(blocks)
+            job.report(0.0)
+            with job.push():
+                compute(blocks)
+            managed.append(time.perf_counter() - started)
+    return plain, managed
 
 
 _BLOCK = bytes(65536)
