@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Final
 
 from harmony_api.conditions import ConditionType
+from harmony_operator.builders.volume_claim import volume_claim_of
 from harmony_operator.mirror import Change, Mirror, group_of, job_of, members_of
-from harmony_operator.mirrored import Priority, Slice, VolumeClaim
+from harmony_operator.mirrored import Priority, Slice
 from harmony_operator.observed import (
     ObjectKey,
     ObservedClaim,
@@ -18,6 +19,8 @@ from harmony_operator.observed import (
     ObservedNode,
     ObservedPod,
     ObservedReservation,
+    ObservedService,
+    VolumeClaim,
 )
 from harmony_operator.work_queue import WorkQueue
 
@@ -63,12 +66,16 @@ class Dispatcher:
                         self.jobs.add(job_of(pod))
             case Slice():
                 self._wake_planner()
-            case Priority() | VolumeClaim():
+            case Priority():
                 self._wake_planner()
                 for key in self.mirror.jobs:
                     self.jobs.add(key)
-            case ObjectKey() as service:
-                self.jobs.add(service)
+            case VolumeClaim():
+                for key, job in self.mirror.jobs.items():
+                    if key.namespace == change.key.namespace and _names(job, change.key.name):
+                        self.jobs.add(key)
+            case ObservedService() as service:
+                self.jobs.add(service.key)
 
     def _job(self, key: ObjectKey, before: object, after: object) -> None:
         self.jobs.add(key)
@@ -94,6 +101,14 @@ class Dispatcher:
         group = self.mirror.groups.get(key)
         for member in members_of(group) if group else ():
             self.jobs.add(member)
+
+
+def _names(job: ObservedJob, volume_claim: str) -> bool:
+    """Whether the job's servers write to a claim of that name."""
+    if job.job is None:
+        return False
+    servers = range(job.job.spec.parameter_servers.replicas)
+    return any(volume_claim_of(job, server) == volume_claim for server in servers)
 
 
 def _planned_by(job: ObservedJob) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from harmony_operator import parsing
-from harmony_operator.mirrored import MirroredKind, Observed, Priority, Slice, VolumeClaim, parse
+from harmony_operator.mirrored import MirroredKind, Observed, Priority, Slice, parse
 from harmony_operator.observed import (
     ApiProblem,
     ClusterState,
@@ -29,6 +29,8 @@ from harmony_operator.observed import (
     ObservedNode,
     ObservedPod,
     ObservedReservation,
+    ObservedService,
+    VolumeClaim,
 )
 from harmony_operator.parsing import Raw
 
@@ -74,14 +76,14 @@ class Mirror:
         self.reservations: dict[ObjectKey, ObservedReservation] = {}
         self.nodes: dict[str, ObservedNode] = {}
         self.claims: dict[ObjectKey, ObservedClaim] = {}
-        self.services: set[ObjectKey] = set()
+        self.services: dict[ObjectKey, ObservedService] = {}
         self.live: dict[ObjectKey, dict[int, LiveWorker]] = {}
         """What sidecars answered, by job and worker; written by whoever asks them."""
         self.problems: dict[ObjectKey, ApiProblem] = {}
         """By job: a write of the last pass that was refused; written by the job controller."""
         self.group_problems: dict[ObjectKey, ApiProblem] = {}
         """By group: the same, written by the group controller."""
-        self.volume_claims: dict[ObjectKey, frozenset[str]] = {}
+        self.volume_claims: dict[ObjectKey, VolumeClaim] = {}
         self._slices: dict[ObjectKey, Slice] = {}
         self._priorities: dict[str, Priority] = {}
         self._devices: tuple[ObservedDevice, ...] | None = ()
@@ -118,10 +120,10 @@ class Mirror:
         """Return uid and resource version of each object of a kind, understood or not."""
         return {key: (one.uid, one.version) for key, one in self._known[kind].items()}
 
-    def knows(self, kind: MirroredKind, key: ObjectKey, uid: str) -> bool:
-        """Whether the object was seen, be it that it is gone already."""
+    def knows(self, kind: MirroredKind, key: ObjectKey, uid: str, version: int) -> bool:
+        """Whether the object was seen in this version or a later one, be it gone already."""
         known = self._known[kind].get(key)
-        return uid in self._deleted or (known is not None and known.uid == uid)
+        return uid in self._deleted or (known is not None and known.version >= version)
 
     def state(self, now_seconds: float) -> ClusterState:
         """Return all of it, as copies that stay as they are."""
@@ -133,7 +135,7 @@ class Mirror:
             nodes=dict(self.nodes),
             claims=dict(self.claims),
             reservations=dict(self.reservations),
-            services=frozenset(self.services),
+            services=dict(self.services),
             live={key: dict(workers) for key, workers in self.live.items()},
             **self._shared(),
         )
@@ -264,9 +266,9 @@ class Mirror:
             case Priority():
                 self._priorities[key.name] = observed
             case VolumeClaim():
-                self.volume_claims[key] = observed.access_modes
-            case ObjectKey():
-                self.services.add(key)
+                self.volume_claims[key] = observed
+            case ObservedService():
+                self.services[key] = observed
 
     def _remove(self, key: ObjectKey, observed: Observed) -> None:
         match observed:
@@ -296,8 +298,8 @@ class Mirror:
                 del self._priorities[key.name]
             case VolumeClaim():
                 del self.volume_claims[key]
-            case ObjectKey():
-                self.services.discard(key)
+            case ObservedService():
+                del self.services[key]
 
 
 def job_of(pod: ObservedPod) -> ObjectKey:

@@ -5,7 +5,6 @@ from typing import Literal
 
 from harmony_operator import parsing
 from harmony_operator.observed import (
-    ObjectKey,
     ObservedClaim,
     ObservedDevice,
     ObservedGroup,
@@ -13,6 +12,8 @@ from harmony_operator.observed import (
     ObservedNode,
     ObservedPod,
     ObservedReservation,
+    ObservedService,
+    VolumeClaim,
 )
 from harmony_operator.parsing import Raw
 
@@ -46,13 +47,6 @@ class Priority:
     is_default: bool
 
 
-@dataclass(frozen=True)
-class VolumeClaim:
-    """A PersistentVolumeClaim."""
-
-    access_modes: frozenset[str]
-
-
 Observed = (
     ObservedJob
     | ObservedGroup
@@ -60,12 +54,12 @@ Observed = (
     | ObservedReservation
     | ObservedNode
     | ObservedClaim
-    | ObjectKey
+    | ObservedService
     | Slice
     | Priority
     | VolumeClaim
 )
-"""One mirrored object; of a Service only its key matters."""
+"""One mirrored object."""
 
 
 def parse(kind: MirroredKind, raw: Raw) -> Observed | None:
@@ -78,7 +72,7 @@ def parse(kind: MirroredKind, raw: Raw) -> Observed | None:
         case "Pod":
             return parsing.parse_pod(raw) or parsing.parse_reservation(raw)
         case "Service":
-            return parsing.key_of(raw)
+            return parsing.parse_service(raw)
         case "Node":
             return parsing.parse_node(raw)
         case "ResourceClaim":
@@ -88,4 +82,4 @@ def parse(kind: MirroredKind, raw: Raw) -> Observed | None:
         case "PriorityClass":
             return Priority(raw.get("value") or 0, bool(raw.get("globalDefault")))
         case "PersistentVolumeClaim":
-            return VolumeClaim(frozenset((raw.get("spec") or {}).get("accessModes") or ()))
+            return parsing.parse_volume_claim(raw)

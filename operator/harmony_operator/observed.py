@@ -6,7 +6,7 @@ is a function of these values, so it can be tried with no cluster. A field that 
 Times are seconds since the epoch.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -220,6 +220,24 @@ class ObservedReservation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ObservedService:
+    """A Service that carries Harmony's role label."""
+
+    key: ObjectKey
+    owner_uid: str
+    """Of the HarmonyJob that owns it: tells a job from an earlier one of the same name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeClaim:
+    """A PersistentVolumeClaim, ours or not."""
+
+    access_modes: frozenset[str]
+    owner_uid: str = ""
+    """Of the HarmonyJob that owns it; empty: it is the user's."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LiveWorker:
     """What a worker's sidecar answered lately; kept in memory only."""
 
@@ -258,15 +276,13 @@ class ClusterState:
     nodes: Mapping[str, ObservedNode] = field(default_factory=dict)
     claims: Mapping[ObjectKey, ObservedClaim] = field(default_factory=dict)
     reservations: Mapping[ObjectKey, ObservedReservation] = field(default_factory=dict)
-    services: Collection[ObjectKey] = frozenset()
-    """Services that carry Harmony's role label: those of jobs."""
+    services: Mapping[ObjectKey, ObservedService] = field(default_factory=dict)
     devices: tuple[ObservedDevice, ...] = ()
     priorities: Mapping[str, int] = field(default_factory=dict)
     """Value of each PriorityClass."""
     default_priority: int = 0
     live: Mapping[ObjectKey, Mapping[int, LiveWorker]] = field(default_factory=dict)
     """By job and worker index."""
-    volume_claims: Mapping[ObjectKey, frozenset[str]] = field(default_factory=dict)
-    """Access modes of PersistentVolumeClaims."""
+    volume_claims: Mapping[ObjectKey, VolumeClaim] = field(default_factory=dict)
     problems: Mapping[ObjectKey, ApiProblem] = field(default_factory=dict)
     """By job: a write of the last pass over it that the API server refused."""

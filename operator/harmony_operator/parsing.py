@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from harmony_api import harmony_group, labels
+from harmony_api import harmony_group, job, labels
 from harmony_api.field_errors import explain, path_text
 from harmony_api.harmony_group import HarmonyGroupSpec, HarmonyGroupStatus
 from harmony_api.job import HarmonyJob
@@ -26,10 +26,12 @@ from harmony_operator.observed import (
     ObservedNode,
     ObservedPod,
     ObservedReservation,
+    ObservedService,
     PodPhase,
     Role,
     Taint,
     Termination,
+    VolumeClaim,
 )
 
 Raw = Mapping[str, Any]
@@ -218,6 +220,19 @@ def parse_claim(raw: Raw) -> ObservedClaim:
             for one in sorted(results, key=lambda one: str(one.get("request")))
         ),
         deleting="deletionTimestamp" in metadata,
+    )
+
+
+def parse_service(raw: Raw) -> ObservedService:
+    """Parse the Service of a job."""
+    return ObservedService(key=key_of(raw), owner_uid=owner_uid(raw["metadata"], job.KIND))
+
+
+def parse_volume_claim(raw: Raw) -> VolumeClaim:
+    """Parse a PersistentVolumeClaim."""
+    return VolumeClaim(
+        access_modes=frozenset((raw.get("spec") or {}).get("accessModes") or ()),
+        owner_uid=owner_uid(raw["metadata"], job.KIND),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from harmony_api.harmony_group import GroupMember
 from harmony_api.profile import JobProfile
 from harmony_operator.builders.names import member_name
+from harmony_operator.builders.volume_claim import own_volume_claims
 from harmony_operator.gpu_binding import BindingProblem, GpuBinding, SlotBinding
 from harmony_operator.observed import (
     ApiProblem,
@@ -19,6 +20,8 @@ from harmony_operator.observed import (
     ObservedGroup,
     ObservedJob,
     ObservedPod,
+    ObservedService,
+    VolumeClaim,
 )
 from harmony_operator.occupants import not_left_yet, occupants
 from harmony_operator.plan_memory import PlanMemory
@@ -34,6 +37,8 @@ class JobView:
     """Its workers and servers, also those that are ending; oldest first."""
     foreign_pod_names: frozenset[str] = frozenset()
     """Pods of an earlier job of the same name, which hold their names until they are gone."""
+    left_behind: tuple[str, ...] = ()
+    """Other objects of an earlier job of the same name that are not gone yet, in words."""
     service_exists: bool = False
     group: ObservedGroup | None = None
     """The one that lists it as a member."""
@@ -55,7 +60,7 @@ class JobView:
     claim_access_modes: frozenset[str] | None = None
     """Of its checkpoint's volume claim; None: it has none, or the claim is not seen."""
     volume_claims: frozenset[str] = frozenset()
-    """Names of the volume claims in its namespace."""
+    """Names of its own volume claims that exist."""
     live: Mapping[int, LiveWorker] = field(default_factory=dict)
     profiles: Mapping[str, JobProfile] = field(default_factory=dict)
     """Of the group's members, by `namespace/name`; see builders.names.member_name."""
@@ -85,13 +90,17 @@ def view_of(
     )
     spec = job.job.spec if job.job else None
     priority_class = spec and spec.priority_class_name
-    claim = spec and spec.checkpoint and spec.checkpoint.volume_claim_name
+    claim_name = spec and spec.checkpoint and spec.checkpoint.volume_claim_name
+    checkpoint = state.volume_claims.get(ObjectKey(key.namespace, claim_name or ""))
+    claims = _own_claims(job, state)
+    service = state.services.get(key)
     return JobView(
         job=job,
         now_seconds=state.now_seconds,
         pods=pods,
         foreign_pod_names=frozenset(pod.key.name for pod in carrying if pod.job_uid != job.uid),
-        service_exists=key in state.services,
+        left_behind=_left_behind(job, service, claims),
+        service_exists=service is not None and service.owner_uid == job.uid,
         group=group,
         bindings=_bindings(job, group, state, binding),
         occupied=_occupied(job, group, state),
@@ -101,14 +110,29 @@ def view_of(
         separated_from=memory.separated_from.get(key, frozenset()),
         unreachable_nodes=frozenset(pod.node for pod in pods if pod.node) - _answering(state),
         priority_class_exists=not priority_class or priority_class in state.priorities,
-        claim_access_modes=state.volume_claims.get(ObjectKey(key.namespace, claim or "")),
+        claim_access_modes=None if checkpoint is None else checkpoint.access_modes,
         volume_claims=frozenset(
-            one.name for one in state.volume_claims if one.namespace == key.namespace
+            name for name, claim in claims.items() if claim.owner_uid == job.uid
         ),
         live=state.live.get(key, {}),
         profiles=_member_profiles(group, state),
         problem=state.problems.get(key),
     )
+
+
+def _own_claims(job: ObservedJob, state: ClusterState) -> dict[str, VolumeClaim]:
+    """Return what has the names of the volume claims that its servers have of their own."""
+    names = () if job.job is None else own_volume_claims(job)
+    keys = (ObjectKey(job.key.namespace, name) for name in names)
+    return {key.name: state.volume_claims[key] for key in keys if key in state.volume_claims}
+
+
+def _left_behind(
+    job: ObservedJob, service: ObservedService | None, claims: Mapping[str, VolumeClaim]
+) -> tuple[str, ...]:
+    found = [] if service is None else [(f"Service {service.key.name}", service.owner_uid)]
+    found += [(f"PersistentVolumeClaim {name}", one.owner_uid) for name, one in claims.items()]
+    return tuple(words for words, owner_uid in found if owner_uid not in ("", job.uid))
 
 
 def _bindings(

@@ -23,6 +23,15 @@ def volume_claim_of(job: ObservedJob, server: int) -> str | None:
     return checkpoint.volume_claim_name
 
 
+def own_volume_claims(job: ObservedJob) -> tuple[str, ...]:
+    """Return the names of the claims that servers have of their own; the spec must be valid."""
+    spec = valid_spec(job)
+    if spec.checkpoint is None or spec.checkpoint.volume_claim_template is None:
+        return ()
+    replicas = spec.parameter_servers.replicas
+    return tuple(pod_name(job.key.name, "server", server) for server in range(replicas))
+
+
 def build_volume_claim(job: ObservedJob, server: int) -> dict[str, Any]:
     """Return a server's own claim; the job must have a template for it."""
     checkpoint: dict[str, Any] = job.raw_spec["checkpoint"]  # type: ignore[assignment]

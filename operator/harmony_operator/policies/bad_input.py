@@ -81,11 +81,18 @@ def _spec_errors(spec: HarmonyJobSpec) -> Iterator[str]:
 
 
 def _checkpoint_fault(spec: HarmonyJobSpec, view: JobView) -> Fault | None:
+    """A claim that is removed later is nothing to a job that has begun: the scheduler tells."""
     servers = spec.parameter_servers.replicas
     modes = view.claim_access_modes
+    name = spec.checkpoint and spec.checkpoint.volume_claim_name
+    if name and modes is None and view.job.status.start_time is None:
+        return Fault(
+            ValidReason.VOLUME_CLAIM_NOT_FOUND,
+            f"spec.checkpoint.volumeClaimName: there is no PersistentVolumeClaim {name!r} in the "
+            "namespace; create it, or let each server have its own by volumeClaimTemplate",
+        )
     if servers == 1 or modes is None or "ReadWriteMany" in modes:
         return None
-    name = spec.checkpoint and spec.checkpoint.volume_claim_name
     return Fault(
         ValidReason.UNSUPPORTED_CHECKPOINT,
         f"spec.checkpoint.volumeClaimName: {servers} servers on several nodes cannot all write to "

@@ -17,7 +17,7 @@ from harmony_operator.builders.names import free_pod_name
 from harmony_operator.builders.node_plan import plan_for
 from harmony_operator.builders.server_pod import build_server_pod
 from harmony_operator.builders.service import build_service
-from harmony_operator.builders.volume_claim import build_volume_claim, volume_claim_of
+from harmony_operator.builders.volume_claim import build_volume_claim, own_volume_claims
 from harmony_operator.builders.worker_pod import build_worker_pod
 from harmony_operator.gpu_binding import SlotBinding
 from harmony_operator.observed import ObservedGroup, ObservedPod, Role
@@ -73,7 +73,7 @@ def creations(standing: Standing, settings: OperatorSettings) -> tuple[Step, ...
     if spec is None or view.group is None or _must_wait(standing):
         return ()
     return (
-        *_volume_claims(standing, spec),
+        *_volume_claims(standing),
         *(() if view.service_exists else (Create(build_service(view.job)),)),
         *_servers(standing, spec, settings),
         *(() if standing.stopping else _workers(standing, spec, view.group, settings)),
@@ -99,13 +99,12 @@ def plan_updates(standing: Standing) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _volume_claims(standing: Standing, spec: HarmonyJobSpec) -> Iterator[Step]:
-    """A server whose claim is gone waits for one of that name."""
-    if spec.checkpoint is None or spec.checkpoint.volume_claim_template is None:
-        return
-    for server in range(spec.parameter_servers.replicas):
-        if volume_claim_of(standing.view.job, server) not in standing.view.volume_claims:
-            yield Create(build_volume_claim(standing.view.job, server))
+def _volume_claims(standing: Standing) -> Iterator[Step]:
+    """A server whose claim is gone waits for one of that name; a foreign one is a conflict."""
+    view = standing.view
+    for server, name in enumerate(own_volume_claims(view.job)):
+        if name not in view.volume_claims:
+            yield Create(build_volume_claim(view.job, server))
 
 
 def _servers(
@@ -146,7 +145,8 @@ def _workers(
 def _must_wait(standing: Standing) -> bool:
     """Whether nothing may be made yet: in a pause, or while what it would meet is leaving."""
     view = standing.view
-    if view.foreign_pod_names or view.now_seconds < backoff_end_seconds(view.job.status):
+    left = view.foreign_pod_names or view.left_behind
+    if left or view.now_seconds < backoff_end_seconds(view.job.status):
         return True
     old_run = not any(is_live(pod) for pod in standing.servers)
     return old_run and any(is_leaving(pod) for pod in standing.roster.pods)

@@ -86,9 +86,9 @@ def _bindings(standing: Standing) -> Iterator[Observation]:
 
 def _pod_troubles(standing: Standing) -> Iterator[Observation]:
     view = standing.view
-    if view.foreign_pod_names:
-        names = ", ".join(sorted(view.foreign_pod_names))
-        message = f"waits until the pods of an earlier job of this name are gone: {names}"
+    left = (*sorted(view.foreign_pod_names), *view.left_behind)
+    if left:
+        message = f"waits until what an earlier job of this name left is gone: {', '.join(left)}"
         yield Observation("False", RunningReason.NAME_CONFLICT, message)
     for pod in (*standing.servers, *standing.workers):
         if not is_live(pod):

@@ -50,6 +50,9 @@ SETTINGS = OperatorSettings(sidecar_image="sidecar:1", server_image="server:1")
 START = 1_800_000_000.0
 KEY = ObjectKey("team", "mlr")
 GRACE_SECONDS = 30.0
+CLAIM = ObjectKey("team", "ckpt")
+"""A volume claim that a job may name; one node at a time can write it."""
+NARROW = VolumeClaim(access_modes=frozenset({"ReadWriteOnce"}))
 
 Refusal = Callable[[Step], ApiProblem | None]
 
@@ -89,7 +92,7 @@ class Cluster:
     memory: PlanMemory = field(default_factory=PlanMemory)
     nodes: dict[str, bool] = field(default_factory=lambda: {"node-a": True, "node-b": True})
     priorities: dict[str, int] = field(default_factory=dict)
-    volume_claims: dict[ObjectKey, VolumeClaim] = field(default_factory=dict)
+    volume_claims: dict[ObjectKey, VolumeClaim] = field(default_factory=lambda: {CLAIM: NARROW})
     reservations: dict[ObjectKey, ObservedReservation] = field(default_factory=dict)
     binding: GpuBinding = field(default_factory=NoBinding)
     live: dict[int, LiveWorker] = field(default_factory=dict)

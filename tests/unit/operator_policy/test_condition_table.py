@@ -12,7 +12,7 @@ from harmony_api import conditions
 from harmony_api.conditions import ConditionType
 from harmony_api.harmony_group import GroupSlot
 from harmony_operator.actions import Create, Try
-from harmony_operator.observed import ApiProblem, VolumeClaim
+from harmony_operator.observed import ApiProblem
 from harmony_operator.policies.running import UNSCHEDULABLE_SECONDS
 
 PAGE = Path(__file__).parents[3] / "docs" / "conditions.md"
@@ -129,13 +129,10 @@ def share_a_narrow_claim(one: Cluster) -> None:
     one.manifest["spec"] |= {
         "parameterServers": {"replicas": 2}, "checkpoint": {"volumeClaimName": "ckpt"},
     }  # fmt: skip
-    one.volume_claims[type(KEY)(KEY.namespace, "ckpt")] = VolumeClaim(
-        access_modes=frozenset({"ReadWriteOnce"})
-    )
 
 
 def name_a_claim_that_is_not_there(one: Cluster) -> None:
-    one.manifest["spec"]["checkpoint"] = {"volumeClaimName": "ckpt"}
+    one.manifest["spec"]["checkpoint"] = {"volumeClaimName": "kcpt"}
 
 
 def create_for_a_queue(one: Cluster) -> None:

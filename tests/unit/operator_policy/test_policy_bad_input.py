@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from policy_cluster import Cluster, job_manifest
+from policy_cluster import CLAIM, NARROW, Cluster, job_manifest
 
 from harmony_api.conditions import ConditionType
 from harmony_operator.actions import Step, Try
-from harmony_operator.observed import ApiProblem, ObjectKey
+from harmony_operator.observed import ApiProblem, VolumeClaim
 
 VALID = ConditionType.VALID
 
@@ -89,6 +89,11 @@ MISTAKES: list[Any] = [
         "UnsupportedCheckpoint", "'ckpt', which is ReadWriteOnce; use a ReadWriteMany claim",
         id="several servers and a claim that only one node can write",
     ),
+    pytest.param(
+        {"checkpoint": {"volumeClaimName": "kcpt"}},
+        "VolumeClaimNotFound", "there is no PersistentVolumeClaim 'kcpt'",
+        id="a volume claim that does not exist",
+    ),
 ]  # fmt: skip
 
 
@@ -97,7 +102,6 @@ def test_a_mistake_is_told_with_its_field_and_creates_nothing(
     spec: dict[str, Any], reason: str, message: str
 ) -> None:
     cluster = Cluster(mistaken(spec))
-    cluster.volume_claims[ObjectKey("team", "ckpt")] = frozenset({"ReadWriteOnce"})
     cluster.place("node-a")
     cluster.settle()
     cluster.pass_time(3600)
@@ -115,7 +119,6 @@ def test_a_job_whose_mistake_is_corrected_begins(
     spec: dict[str, Any], reason: str, message: str
 ) -> None:
     cluster = Cluster(mistaken(spec))
-    cluster.volume_claims[ObjectKey("team", "ckpt")] = frozenset({"ReadWriteOnce"})
     cluster.settle()
     cluster.manifest["spec"] = {}
     cluster.edit(**job_manifest()["spec"])
@@ -159,10 +162,22 @@ def test_a_mistake_made_while_the_job_runs_stops_it_at_an_iteration() -> None:
     assert cluster.status.restarts == 0
 
 
+def test_a_volume_claim_that_is_created_later_lets_the_job_begin() -> None:
+    cluster = Cluster(job_manifest(checkpoint={"volumeClaimName": "ckpt"}), volume_claims={})
+    cluster.settle()
+    assert cluster.status.state == "Invalid"
+    cluster.volume_claims[CLAIM] = NARROW
+    cluster.run()
+    assert cluster.status.state == "Running"
+    cluster.volume_claims.clear()
+    cluster.settle()
+    assert cluster.status.state == "Running"
+
+
 def test_several_servers_may_share_a_claim_that_all_nodes_can_write() -> None:
     spec = {"parameterServers": {"replicas": 2}, "checkpoint": {"volumeClaimName": "ckpt"}}
     cluster = Cluster(mistaken(spec))
-    cluster.volume_claims[ObjectKey("team", "ckpt")] = frozenset({"ReadWriteMany"})
+    cluster.volume_claims[CLAIM] = VolumeClaim(access_modes=frozenset({"ReadWriteMany"}))
     cluster.run()
     assert cluster.status.state == "Running"
 

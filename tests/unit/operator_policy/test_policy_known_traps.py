@@ -1,10 +1,13 @@
 """Mistakes that other operators became known for, each as a test."""
 
-from policy_cluster import SETTINGS, Cluster, foreign_servers, job_manifest
+from dataclasses import replace
+
+import pytest
+from policy_cluster import KEY, NARROW, SETTINGS, Cluster, foreign_servers, job_manifest
 
 from harmony_api.conditions import ConditionType
 from harmony_operator.actions import Create, Delete, Step
-from harmony_operator.observed import ApiProblem
+from harmony_operator.observed import ApiProblem, ObjectKey, ObservedService
 from harmony_operator.parsing import parse_job, parse_pod
 from harmony_operator.reconcile import reconcile
 
@@ -340,8 +343,52 @@ def test_pods_of_an_earlier_job_of_the_same_name_are_neither_counted_nor_deleted
     assert cluster.status.state == "Starting"
     assert cluster.reason(RUNNING) == "NameConflict"
     cluster.pods.clear()
+    cluster.services.clear()
     cluster.settle()
     assert set(cluster.pods) == {"mlr-server-0", "mlr-worker-0"}
+
+
+@pytest.mark.parametrize("left", ["PersistentVolumeClaim", "Service"])
+def test_what_an_earlier_job_of_the_same_name_left_is_not_taken_for_the_jobs_own(
+    left: str,
+) -> None:
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    spec = {"checkpoint": {"volumeClaimTemplate": {"spec": claim}}}
+    cluster = Cluster(job_manifest(**spec))
+    if left == "Service":
+        name = KEY.name
+        cluster.services[KEY] = ObservedService(key=KEY, owner_uid="earlier")
+    else:
+        name = "mlr-server-0"
+        cluster.volume_claims[ObjectKey("team", name)] = replace(NARROW, owner_uid="earlier")
+    cluster.place("node-a")
+    cluster.settle()
+    assert not cluster.pods
+    assert cluster.reason(RUNNING) == "NameConflict"
+    assert f"an earlier job of this name left is gone: {left} {name}" in (
+        cluster.condition(RUNNING).message
+    )
+    cluster.services.clear()
+    cluster.volume_claims.clear()
+    cluster.settle()
+    assert set(cluster.pods) == {"mlr-server-0", "mlr-worker-0"}
+
+
+def test_a_users_claim_of_a_servers_name_is_not_written_to() -> None:
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    spec = {"checkpoint": {"volumeClaimTemplate": {"spec": claim}}}
+    cluster = Cluster(job_manifest(**spec))
+    theirs = ObjectKey("team", "mlr-server-0")
+    cluster.volume_claims[theirs] = NARROW
+    cluster.refuse = lambda step: (
+        ApiProblem(status=409, reason="AlreadyExists", message="it exists", what="create it")
+        if isinstance(step, Create) and step.manifest["kind"] == "PersistentVolumeClaim"
+        else None
+    )
+    cluster.place("node-a")
+    cluster.look()
+    assert cluster.reason(RUNNING) == "NameConflict"
+    assert not cluster.pods
 
 
 def test_a_job_that_is_being_deleted_is_left_alone() -> None:

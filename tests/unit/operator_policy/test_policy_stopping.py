@@ -1,6 +1,6 @@
 """Suspension, preemption and moves: workers stop together, and start in their new place."""
 
-from policy_cluster import Cluster, job_manifest
+from policy_cluster import CLAIM, Cluster, job_manifest
 
 from harmony_api.conditions import ConditionType
 from harmony_operator.policies.stopping import LISTENS_WITHIN_SECONDS, STOP_WITHIN_SECONDS
@@ -263,7 +263,7 @@ def test_each_server_has_a_volume_claim_of_its_own_which_outlives_a_suspension()
     spec = {"checkpoint": {"volumeClaimTemplate": {"spec": claim}}}
     cluster = Cluster(job_manifest(servers=2, **spec)).run()
     names = {"mlr-server-0", "mlr-server-1"}
-    assert {key.name for key in cluster.volume_claims} == names
+    assert {key.name for key in cluster.volume_claims if key != CLAIM} == names
     volumes = [cluster.pods[name]["spec"]["volumes"] for name in sorted(names)]
     used = [one["persistentVolumeClaim"]["claimName"] for pod in volumes for one in pod
             if "persistentVolumeClaim" in one]  # fmt: skip
@@ -275,4 +275,4 @@ def test_each_server_has_a_volume_claim_of_its_own_which_outlives_a_suspension()
     cluster.reap()
     cluster.settle()
     assert not cluster.pods
-    assert {key.name for key in cluster.volume_claims} == names
+    assert {key.name for key in cluster.volume_claims if key != CLAIM} == names
