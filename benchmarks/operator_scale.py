@@ -198,7 +198,7 @@ class OperatorProcess:
         requests: Counter[tuple[str, str]] = Counter()
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                verb, kind = sample.labels.get("verb"), sample.labels.get("kind")
+                verb, kind = sample.labels.get("verb", ""), sample.labels.get("kind", "")
                 if sample.name == "harmony_operator_api_requests_total" and kind != "Lease":
                     requests[verb, kind] += int(sample.value)
         return requests

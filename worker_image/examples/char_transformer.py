@@ -42,7 +42,8 @@ class Transformer(nn.Module):
     def forward(self, characters: Tensor) -> Tensor:
         """Return logits [batch, context, CHARACTERS] for codes [batch, context]."""
         hidden = self.characters(characters) + self.positions
-        return self.head(self.layers(hidden, mask=self.mask, is_causal=True))
+        logits: Tensor = self.head(self.layers(hidden, mask=self.mask, is_causal=True))
+        return logits
 
 
 def main() -> None:

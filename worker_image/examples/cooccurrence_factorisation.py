@@ -46,7 +46,8 @@ class Factorisation(nn.Module):
 
     def forward(self, firsts: Tensor, seconds: Tensor) -> Tensor:
         """Return predictions [batch] for two lists of names."""
-        left, right = self.first(firsts), self.second(seconds)
+        left: Tensor = self.first(firsts)
+        right: Tensor = self.second(seconds)
         product = (left[:, :-1] * right[:, :-1]).sum(dim=1)
         return product + left[:, -1] + right[:, -1]
 

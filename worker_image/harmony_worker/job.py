@@ -195,7 +195,7 @@ class Job:
                 if self._store is not None:
                     self._store.store()
             finally:
-                if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+                if torch.cuda.is_initialized():
                     torch.cuda.synchronize()
 
     @contextmanager

@@ -83,7 +83,7 @@ class _LocalTable:
 
     def update(self, ids: Tensor, gradient: Tensor) -> None:
         self._optimizer.param_groups[0].update(self._settings())
-        with torch.sparse.check_sparse_tensor_invariants(enable=False):  # type: ignore[no-untyped-call]
+        with torch.sparse.check_sparse_tensor_invariants(enable=False):
             self._weight.grad = torch.sparse_coo_tensor(
                 ids.unsqueeze(0), gradient, self._weight.shape, is_coalesced=True
             )

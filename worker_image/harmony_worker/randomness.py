@@ -25,7 +25,7 @@ def seed_everything(*coordinates: int) -> None:
     """
     seed = derived_seed(*coordinates)
     torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+    if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(seed)
     np.random.seed(seed & 0xFFFFFFFF)
     random.seed(seed)

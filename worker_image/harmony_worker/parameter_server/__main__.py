@@ -39,7 +39,7 @@ def main() -> int:
         print(f"a parameter server cannot start: {error}", file=sys.stderr)
         return 2
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
+    torch.sparse.check_sparse_tensor_invariants.disable()
     # torch loads many modules with the first optimizer: now, not when the workers wait for it.
     build("SGD", [{"params": [torch.empty(0)]}])
     try:
