@@ -143,9 +143,14 @@ class Mirror:
     def job_state(self, key: ObjectKey, now_seconds: float) -> ClusterState:
         """Return what concerns one job: it, its groups with their other members, and pods.
 
-        Those are its own, and the workers on the groups' slots.
+        Those are its own, and the workers on the groups' slots. Groups for which its pods were
+        made are among its groups until the last of these has left.
         """
-        groups = _of(self.groups, self._groups_of.get(key, ()))
+        listing = self._groups_of.get(key, set())
+        made_for = {self.pods[pod].group for pod in self._pods_of.get(key, ())}
+        spaces = {key.namespace, *(group.namespace for group in listing)}
+        left = {ObjectKey(space, name) for space in spaces for name in made_for if name}
+        groups = _of(self.groups, listing | left)
         slots = (slot.name for group in groups.values() for slot in group.spec.slots)
         pods = self._pods_of.get(key, set()).union(*(self._pods_on.get(one, ()) for one in slots))
         refused = [self.problems.get(key), *map(self.group_problems.get, groups)]

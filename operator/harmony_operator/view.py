@@ -44,6 +44,9 @@ class JobView:
     """The one that lists it as a member."""
     bindings: tuple[SlotBinding | BindingProblem | None, ...] = ()
     """The slot of each worker by index; None while its devices are not known."""
+    old_bindings: Mapping[str, SlotBinding] = field(default_factory=dict)
+    """By pod: the slot that a worker is on although the plan wants it elsewhere, where it is still
+    bound."""
     occupied: Mapping[int, str] = field(default_factory=dict)
     """By worker: who is still on its slot without being a member of the group, in words."""
     waiting: str | None = None
@@ -103,6 +106,11 @@ def view_of(
         service_exists=service is not None and service.owner_uid == job.uid,
         group=group,
         bindings=_bindings(job, group, state, binding),
+        old_bindings={
+            pod.key.name: old
+            for pod in pods
+            if group is not None and (old := _old_binding(pod, group, state, binding)) is not None
+        },
         occupied=_occupied(job, group, state),
         waiting=memory.waiting.get(key),
         never_fits=key in memory.never_fitting,
@@ -142,6 +150,18 @@ def _bindings(
     if group is None or member is None:
         return ()
     return tuple(binding.bind(group, slot, state) for slot in member.slot_indices)
+
+
+def _old_binding(
+    pod: ObservedPod, now: ObservedGroup, state: ClusterState, binding: GpuBinding
+) -> SlotBinding | None:
+    spaces = {pod.key.namespace, now.key.namespace}
+    for group in (state.groups.get(ObjectKey(space, pod.group)) for space in spaces):
+        for index, slot in enumerate(group.spec.slots) if group and not group.deleting else ():
+            found = binding.bind(group, index, state) if group and slot.name == pod.slot else None
+            if isinstance(found, SlotBinding):
+                return found
+    return None
 
 
 def _occupied(job: ObservedJob, group: ObservedGroup | None, state: ClusterState) -> dict[int, str]:

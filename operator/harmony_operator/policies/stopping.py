@@ -2,10 +2,11 @@
 
 All workers of a job stop together, at one iteration that the servers name. So when one has to,
 because it is in the wrong place or the job may not run, all are told; and none is started
-anew before the last one has left its old place. A worker that is told sees it within a minute
-or two, when the kubelet refreshes the file with its plan. Programs that do not talk to the
-sidecar would never stop: they are deleted, with their grace period. So are pods that cannot
-be told, each for itself.
+anew before the last one has left its old place. From a place that is still good they leave only
+when the devices of the new one are bound: until then it may not work. A worker that is told sees
+it within a minute or two, when the kubelet refreshes the file with its plan. Programs that do not
+talk to the sidecar would never stop: they are deleted, with their grace period. So are pods that
+cannot be told, each for itself.
 """
 
 from collections.abc import Iterable
@@ -31,11 +32,11 @@ LISTENS_WITHIN_SECONDS: Final = 15.0
 
 def must_stop(workers: Iterable[ObservedPod], view: JobView) -> bool:
     """Whether all workers must stop: one was told to, or runs where the plan does not want it."""
-    return any(
-        pod.stop_asked_seconds is not None or _runs_out_of_place(pod, view)
-        for pod in workers
-        if not is_leaving(pod)
-    )
+    staying = [pod for pod in workers if not is_leaving(pod)]
+    if any(pod.stop_asked_seconds is not None for pod in staying):
+        return True
+    misplaced = [pod for pod in staying if _runs_out_of_place(pod, view)]
+    return bool(misplaced) and not _may_stay(misplaced, view)
 
 
 def stop_steps(workers: Iterable[ObservedPod], view: JobView) -> tuple[Step, ...]:
@@ -94,6 +95,25 @@ def _are_its_devices(
     return tuple(binding.visible_devices.split(",")[: len(devices)]) == devices
 
 
+def _may_stay(misplaced: Iterable[ObservedPod], view: JobView) -> bool:
+    """Whether the workers go on in their old place until the new one is bound.
+
+    Not where the new one is waiting for what the old one, or another job's worker, holds.
+    """
+    group, member = view.group, view.member
+    if group is None or member is None or view.occupied:
+        return False
+    if all(isinstance(binding, SlotBinding) for binding in view.bindings):
+        return False
+    new_slots = {group.spec.slots[index].name for index in member.slot_indices}
+    return all(
+        pod.slot not in new_slots
+        and (old := view.old_bindings.get(pod.key.name)) is not None
+        and _are_its_devices(pod.devices, old)
+        for pod in misplaced
+    )
+
+
 def _runs_out_of_place(pod: ObservedPod, view: JobView) -> bool:
     return is_live(pod) and not is_in_place(pod, view) and not _cannot_hear(pod, view)
 
@@ -113,9 +133,10 @@ def _cannot_hear(pod: ObservedPod, view: JobView) -> bool:
 def _patience_end(pod: ObservedPod, view: JobView) -> float:
     if pod.stop_asked_seconds is None:
         return float("inf")
-    iteration_seconds = max(
-        (profile.iteration_seconds for profile in view.job.status.profiles), default=0.0
-    )
+    measured, job = view.job.status.profiles, view.job.job
+    hint = job.spec.profile if job is not None and not measured else None
+    known = (*measured, *((hint.to_profile(),) if hint is not None else ()))
+    iteration_seconds = max((profile.iteration_seconds for profile in known), default=0.0)
     return pod.stop_asked_seconds + STOP_WITHIN_SECONDS + STOP_WITHIN_ITERATIONS * iteration_seconds
 
 

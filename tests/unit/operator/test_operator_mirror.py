@@ -134,3 +134,19 @@ def test_a_pool_shows_the_devices_of_its_newest_generation_only() -> None:
             },
         )
     assert [device.id for device in seen.state(0.0).devices] == ["gpu.example.com/n/new"]
+
+
+def test_a_group_concerns_a_job_until_its_last_pod_of_that_group_is_gone() -> None:
+    seen, _ = mirror()
+    left = {
+        "metadata": {"namespace": "team", "name": "g-1", "uid": "g", "resourceVersion": "1"},
+        "spec": {"generation": 1, "slots": [{"name": "n/cpu-0", "node": "n"}], "members": []},
+    }
+    seen.observe("HarmonyGroup", left)
+    made_for_it = pod("p", "u1", 5)
+    made_for_it["metadata"]["labels"]["harmony.dev/group"] = "g-1"
+    seen.observe("Pod", made_for_it)
+    job = ObjectKey("team", "a")
+    assert list(seen.job_state(job, 0.0).groups) == [ObjectKey("team", "g-1")]
+    seen.forget("Pod", KEY, "u1")
+    assert not seen.job_state(job, 0.0).groups

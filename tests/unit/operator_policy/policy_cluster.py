@@ -89,6 +89,8 @@ class Cluster:
     pods: dict[str, dict[str, Any]] = field(default_factory=dict)
     services: dict[ObjectKey, ObservedService] = field(default_factory=dict)
     group: ObservedGroup | None = None
+    left_groups: list[ObservedGroup] = field(default_factory=list)
+    """In which the job is no member any more."""
     memory: PlanMemory = field(default_factory=PlanMemory)
     nodes: dict[str, bool] = field(default_factory=lambda: {"node-a": True, "node-b": True})
     priorities: dict[str, int] = field(default_factory=dict)
@@ -134,7 +136,7 @@ class Cluster:
             now_seconds=self.now,
             jobs={KEY: self.job},
             pods={self.pod(name).key: self.pod(name) for name in self.pods},
-            groups={self.group.key: self.group} if self.group else {},
+            groups={one.key: one for one in (*self.left_groups, self.group) if one},
             nodes={
                 name: ObservedNode(name=name, ready=ready, schedulable=ready)
                 for name, ready in self.nodes.items()

@@ -72,3 +72,40 @@ def test_a_reservation_is_as_important_as_the_most_important_member() -> None:
     assert cluster.group is not None
     [pod] = cluster.binding.wanted(cluster.group, cluster.state())
     assert pod["spec"]["priorityClassName"] == "high"
+
+
+def moved(cluster: Cluster, *nodes: str) -> None:
+    """Plan the job elsewhere; its old group stays, as long as its worker is there."""
+    assert cluster.group is not None
+    spec = cluster.group.spec.model_copy(update={"members": ()})
+    cluster.left_groups = [replace(cluster.group, spec=spec)]
+    cluster.place(*nodes, name="g-2", gpus=2)
+
+
+def is_told_to_stop(cluster: Cluster) -> bool:
+    cluster.settle()
+    return cluster.pod("mlr-worker-0").stop_asked_seconds is not None
+
+
+def test_a_worker_leaves_a_good_place_only_when_the_new_one_is_bound() -> None:
+    cluster = reserved()
+    before = cluster.reservations
+    moved(cluster, "node-b")
+    assert not is_told_to_stop(cluster)
+    assert cluster.status.state == "Running"
+    reserve(cluster, "GPU-8", "GPU-9")
+    cluster.reservations |= before
+    assert is_told_to_stop(cluster)
+
+
+def test_a_worker_leaves_at_once_when_its_old_devices_are_lost() -> None:
+    cluster = reserved()
+    moved(cluster, "node-b")
+    cluster.reservations = {}
+    assert is_told_to_stop(cluster)
+
+
+def test_a_worker_leaves_at_once_when_the_new_place_needs_what_it_holds() -> None:
+    cluster = reserved()
+    moved(cluster, "node-a")
+    assert is_told_to_stop(cluster)

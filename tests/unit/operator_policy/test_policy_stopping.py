@@ -276,3 +276,14 @@ def test_each_server_has_a_volume_claim_of_its_own_which_outlives_a_suspension()
     cluster.settle()
     assert not cluster.pods
     assert {key.name for key in cluster.volume_claims if key != CLAIM} == names
+
+
+def test_a_worker_whose_iterations_are_said_to_be_long_is_given_the_time_for_ten() -> None:
+    hint = {"computeMilliseconds": 60_000, "pullMilliseconds": 0, "pushMilliseconds": 0}
+    cluster = Cluster(job_manifest(profile=hint)).run()
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.pass_time(STOP_WITHIN_SECONDS + 599)
+    assert cluster.pod("mlr-worker-0").deleting_since_seconds is None
+    cluster.pass_time(1)
+    assert cluster.pod("mlr-worker-0").deleting_since_seconds is not None
