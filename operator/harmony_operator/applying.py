@@ -120,7 +120,7 @@ class Applier:
         try:
             answer = await self._client.delete(step.kind, step.key, options)
         except ApiError as error:
-            if error.status not in (404, 409):  # 409: another object has the name by now
+            if not await self._means_gone(error, step.kind, step.key, step.uid):
                 raise
             self._forget(step.kind, step.key, step.uid)
             return
@@ -149,11 +149,26 @@ class Applier:
                 "HarmonyJob", job.key, operations, subresource="status"
             )
         except ApiError as error:
-            if error.status == 404 or "test failed" in error.message:
-                self._forget("HarmonyJob", job.key, job.uid)
-                return
-            raise
+            if not await self._means_gone(error, "HarmonyJob", job.key, job.uid):
+                raise
+            self._forget("HarmonyJob", job.key, job.uid)
+            return
         self._observe("HarmonyJob", answer)
+
+    async def _means_gone(self, error: ApiError, kind: Kind, key: ObjectKey, uid: str) -> bool:
+        """Whether a write failed because no object, or a later one, has the name.
+
+        A precondition that fails is a 409 or a 422, but those have other causes too.
+        """
+        if error.status not in (409, 422):
+            return error.status == 404
+        try:
+            found = await self._client.get(kind, key)
+        except ApiError as answer:
+            if answer.status != 404:
+                raise
+            return True
+        return bool(found["metadata"]["uid"] != uid)
 
     def _observe(self, kind: Kind, raw: Raw) -> None:
         self._mirror.observe(kind, raw)
