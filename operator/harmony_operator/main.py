@@ -20,7 +20,7 @@ import kopf
 import prometheus_client
 
 from harmony_operator import metrics, pod_http, resync, watching
-from harmony_operator.api_client import ApiClient
+from harmony_operator.api_client import ApiClient, ApiError
 from harmony_operator.applying import Applier
 from harmony_operator.dispatch import Dispatcher
 from harmony_operator.event_posting import EventPoster
@@ -34,10 +34,16 @@ from harmony_operator.planner_task import LONGEST_SILENCE_SECONDS, PlannerTask
 from harmony_operator.scraping import Scraper
 from harmony_operator.settings import OperatorSettings
 
+_BINDING_SECONDS = 60.0
+"""So often it is asked whether another driver was installed meanwhile."""
 _JOBS_AT_ONCE = 32
 _GROUPS_AT_ONCE = 8
 
 _logger = logging.getLogger(__name__)
+
+
+class BindingChangedError(Exception):
+    """Devices are to be bound in another way than this process does."""
 
 
 class Operator:
@@ -104,6 +110,8 @@ class Operator:
                 tasks.create_task(_or_end_at_once(leadership.keep()), name="leadership")
                 await resync.first_sync(client, self._dispatcher.mirror)
                 binding = await self._binding(client)
+                _logger.info("devices are bound by: %s", binding.name)
+                tasks.create_task(self._end_when_another_binds(client, binding), name="binding")
                 await self._start(tasks, client, http, binding)
 
     async def _start(
@@ -139,9 +147,18 @@ class Operator:
         if "resource.k8s.io/v1 deviceclasses" in served:
             found = await client.list_metadata("DeviceClass")
             classes = frozenset(one["metadata"]["name"] for one in found["items"] or ())
-        binding = choose(self._settings, served, classes)
-        _logger.info("devices are bound by: %s", binding.name)
-        return binding
+        return choose(self._settings, served, classes)
+
+    async def _end_when_another_binds(self, client: ApiClient, binding: GpuBinding) -> None:
+        """Raise BindingChangedError once a driver was installed or removed: a rare event."""
+        while True:
+            await asyncio.sleep(_BINDING_SECONDS)
+            try:
+                now = await self._binding(client)
+            except ApiError:
+                continue
+            if now.name != binding.name:
+                raise BindingChangedError(f"devices are to be bound by: {now.name}")
 
     def _wake_planner(self) -> None:
         if self._planner is not None:

@@ -23,6 +23,10 @@ SELECTORS: Final[dict[MirroredKind, str]] = {"Pod": labels.ROLE, "Service": labe
 """Label selector of the kinds that others have many of."""
 
 
+INACTIVITY_SECONDS: Final = 70.0
+"""A watch is opened anew after that long without a word; the API server says one each minute."""
+
+
 class _Backoffs:
     """Pauses in seconds between tries of one request: never the last one.
 
@@ -81,6 +85,7 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.networking.connect_timeout = 10
     settings.networking.request_timeout = 60
     settings.networking.error_backoffs = _Backoffs()
+    settings.watching.inactivity_timeout = INACTIVITY_SECONDS
     for kind, selector in SELECTORS.items():
         resource = RESOURCES[kind]
         settings.watching.label_selectors["", resource.group_version, resource.plural] = selector
