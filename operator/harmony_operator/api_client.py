@@ -78,11 +78,10 @@ class ApiClient:
     """A session with the API server, which logs in again when its token has expired."""
 
     def __init__(self, login: Login) -> None:
-        """`login` finds the credentials; it is called again after a 401."""
+        """`login` finds the credentials; it is called again after a 401, for a new token."""
         self._login = login
         self._info = login()
         self._session: aiohttp.ClientSession | None = None
-        self._login_lock = asyncio.Lock()
         self.outage_seen = asyncio.Event()
         """Set by every request that the API server could not answer; cleared by who cares."""
 
@@ -163,7 +162,7 @@ class ApiClient:
                     self._info.server.rstrip("/") + path,
                     json=body,
                     params=query,
-                    headers=headers,
+                    headers={**self._info.as_http_headers(), **headers},
                 ) as response:
                     answer = await _json(response)
                     if response.status >= 400:
@@ -176,14 +175,14 @@ class ApiClient:
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise ApiError(0, "NoAnswer", str(error) or type(error).__name__) from error
 
-        code = "200"
+        code, used = "200", self._info
         try:
             try:
                 return await send()
             except ApiError as error:
                 if error.status != 401:
                     raise
-                await self._log_in_again()
+                self._log_in_again(used)
                 return await send()
         except ApiError as error:
             code = str(error.status)
@@ -197,17 +196,19 @@ class ApiClient:
         if self._session is None:
             tls = self._info.as_ssl_context() if self._info.server.startswith("https") else False
             self._session = aiohttp.ClientSession(
-                headers={**self._info.as_http_headers(), "User-Agent": "harmony-operator"},
+                headers={"User-Agent": "harmony-operator"},
                 timeout=_TIMEOUT,
                 connector=aiohttp.TCPConnector(ssl=tls, limit=64),
             )
         return self._session
 
-    async def _log_in_again(self) -> None:
-        async with self._login_lock:
+    def _log_in_again(self, refused: kopf.ConnectionInfo) -> None:
+        """Log in, unless another request that was refused has done so meanwhile.
+
+        The connections stay, for others are using them: it is the token that expires.
+        """
+        if self._info is refused:
             self._info = self._login()
-            await self.close()
-            self._session = None
 
 
 async def _json(response: aiohttp.ClientResponse) -> Raw:
