@@ -4,45 +4,13 @@ Pods of this tier do not run, so their answers come from the test, at loopback a
 own.
 """
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-from operator_runs import Cluster, OperatorProcess, Raw, job
+from operator_runs import Cluster, OperatorProcess, job
+from stub_devices import answering, gpu_job, role, sliced
 
 from cluster.stub_nodes import StubNodes
 from harmony_api.pod_layout import RESERVATION_HTTP_PORT, SIDECAR_HTTP_PORT
 from harmony_api.profile import JobProfile
 from harmony_api.sidecar_state import SidecarState
-
-
-@contextmanager
-def answering(address: str, port: int, answers: dict[str, str]) -> Iterator[None]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            text = answers.get(self.path)
-            self.send_response(404 if text is None else 200)
-            self.end_headers()
-            self.wfile.write((text or "").encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer((address, port), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def role(pod: Raw) -> str:
-    name: str = pod["metadata"]["labels"]["harmony.dev/role"]
-    return name
 
 
 def test_progress_and_profile_come_from_the_sidecars(
@@ -81,11 +49,9 @@ def test_a_reservation_tells_its_devices_before_the_workers_are_made(
     address = "127.71.0.2"
     nodes.addresses = lambda pod: address if role(pod) == "reservation" else None
     nodes.offer({"nvidia.com/gpu": "1"})
-    gpu = job(workers=1)
-    gpu["spec"]["workers"]["gpusPerWorker"] = 1
     operator: OperatorProcess = start_operator(GPU_BINDING="reservation")
     operator.wait_leading()
-    here.apply(gpu)
+    here.apply(gpu_job())
     here.wait(
         "the reservation runs",
         lambda: [
@@ -114,26 +80,10 @@ def test_a_reservation_tells_its_devices_before_the_workers_are_made(
 def test_a_group_has_one_claim_for_each_slot_which_goes_with_it(
     here: Cluster, nodes: StubNodes, start_operator
 ) -> None:
-    node_name = nodes.names[0]
-    here.apply(
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceSlice",
-            "metadata": {"name": f"{node_name}-gpus"},
-            "spec": {
-                "driver": "gpu.example.com",
-                "nodeName": node_name,
-                "pool": {"name": node_name, "generation": 1, "resourceSliceCount": 1},
-                "devices": [{"name": "gpu-0"}],
-            },
-        }
-    )
-    gpu = job(workers=1)
-    gpu["spec"]["workers"]["gpusPerWorker"] = 1
-    operator: OperatorProcess = start_operator(GPU_BINDING="claim", DEVICE_CLASS="gpu.example.com")
-    operator.wait_leading()
-    try:
-        here.apply(gpu)
+    with sliced(here, nodes) as settings:
+        operator: OperatorProcess = start_operator(**settings)
+        operator.wait_leading()
+        here.apply(gpu_job())
         here.wait("the worker exists", lambda: "mlr-worker-0" in here.names("pods"))
         claims = here.objects("resourceclaims")
         assert len(claims) == 1
@@ -144,5 +94,3 @@ def test_a_group_has_one_claim_for_each_slot_which_goes_with_it(
         nodes.end(here.namespace, "mlr-worker-0")
         here.wait_condition("mlr", "Succeeded")
         here.wait("the claim is gone", lambda: not here.names("resourceclaims"))
-    finally:
-        here.kubectl("delete", "resourceslice", f"{node_name}-gpus")

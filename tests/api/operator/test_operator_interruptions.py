@@ -1,51 +1,97 @@
 """What the operator survives: its own death at every step, a twin, an API server that is away."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+import pytest
 from counting_proxy import CountingProxy
-from operator_runs import SECONDS, Cluster, OperatorProcess, job
+from operator_runs import SECONDS, Cluster, OperatorProcess, Raw, job
+from stub_devices import gpu_job, plugged, sliced
 
 from cluster.stub_nodes import StubNodes
 from cluster.waiting import until
 
+EVERYTHING = "hj,hg,pods,services,resourceclaims"
 
+
+@contextmanager
+def bound_by(binding: str, here: Cluster, nodes: StubNodes) -> Iterator[tuple[Raw, dict[str, str]]]:
+    """Yield a job of one worker and the operator's settings."""
+    devices = {
+        "none": nullcontext({}),
+        "claim": sliced(here, nodes),
+        "reservation": plugged(nodes, "127.71.0.3"),
+    }[binding]
+    with devices as settings:
+        yield job(workers=1) if binding == "none" else gpu_job(), settings
+
+
+def until_revived(what: str, condition: Callable[[], object], operator: OperatorProcess) -> None:
+    """Wait for a condition; an operator that was killed is started again, as a kubelet does."""
+
+    def holds() -> object:
+        if not operator.alive:
+            operator.start()
+        return condition()
+
+    until(holds, seconds=4 * SECONDS, what=what, details=operator.log.read_text)
+
+
+def state(here: Cluster) -> str:
+    word: str = (here.job("mlr").get("status") or {}).get("state") or ""
+    return word
+
+
+@pytest.mark.parametrize("binding", ["none", "claim"])
 def test_killed_after_every_single_write_it_takes_a_job_to_the_same_end(
-    here: Cluster, nodes: StubNodes, start_operator, tmp_path: Path
+    here: Cluster, nodes: StubNodes, start_operator, tmp_path: Path, binding: str
 ) -> None:
-    with CountingProxy(here.server, tmp_path) as proxy:
-        operator: OperatorProcess = start_operator(kubeconfig=proxy.kubeconfig)
+    with (
+        bound_by(binding, here, nodes) as (manifest, settings),
+        CountingProxy(here.server, tmp_path) as proxy,
+    ):
+        operator: OperatorProcess = start_operator(kubeconfig=proxy.kubeconfig, **settings)
         operator.wait_leading()
         proxy.after_write = operator.kill
-        here.apply(job())
-
-        def state() -> str:
-            if not operator.alive:
-                operator.start()
-            return (here.job("mlr").get("status") or {}).get("state") or ""
-
-        def running() -> bool:
-            return state() == "Running"
-
-        until(running, seconds=4 * SECONDS, what="it runs", details=operator.log.read_text)
-        assert here.names("pods") == {"mlr-server-0", "mlr-worker-0", "mlr-worker-1"}
-        for index in range(2):
-            nodes.end(here.namespace, f"mlr-worker-{index}")
-
-        def over() -> bool:
-            return state() == "Succeeded" and not here.names("hg")
-
-        until(over, seconds=4 * SECONDS, what="it is over", details=operator.log.read_text)
-
-        def cleaned_up() -> bool:
-            state()
-            return here.names("pods") == {"mlr-worker-0", "mlr-worker-1"}
-
-        until(cleaned_up, seconds=4 * SECONDS, what="the servers are gone")
+        here.apply(manifest)
+        until_revived("it runs", lambda: state(here) == "Running", operator)
+        pods = {"mlr-server-0", "mlr-worker-0"}
+        assert here.names("pods") == pods
+        nodes.end(here.namespace, "mlr-worker-0")
+        until_revived("it is over", lambda: state(here) == "Succeeded", operator)
+        left = {"mlr", "mlr-worker-0"}
+        until_revived("only the worker is left", lambda: here.names(EVERYTHING) == left, operator)
         assert here.job("mlr")["status"]["restarts"] == 0
-        assert len(here.names("services")) == 1
-        for pod in ("mlr-server-0", "mlr-worker-0", "mlr-worker-1"):
-            assert nodes.starts[here.namespace, pod] == 1, "no pod was made twice"
+        assert [nodes.starts[here.namespace, pod] for pod in sorted(pods)] == [1, 1]
+        here.patch("hj/mlr", {"spec": {"ttlSecondsAfterFinished": 0}})
+        until_revived("nothing is left", lambda: not here.names(EVERYTHING), operator)
         assert len(proxy.writes) >= 8, proxy.writes
+
+
+@pytest.mark.parametrize("binding", ["claim", "reservation"])
+def test_killed_after_every_single_write_it_suspends_resumes_and_clears_up_after_a_job(
+    here: Cluster, nodes: StubNodes, start_operator, tmp_path: Path, binding: str
+) -> None:
+    with (
+        bound_by(binding, here, nodes) as (manifest, settings),
+        CountingProxy(here.server, tmp_path) as proxy,
+    ):
+        operator: OperatorProcess = start_operator(kubeconfig=proxy.kubeconfig, **settings)
+        here.apply(manifest)
+        here.wait_condition("mlr", "Running")
+        proxy.after_write = operator.kill
+        here.patch("hj/mlr", {"spec": {"suspend": True}})
+        kept = {"mlr", "mlr-server-0"}
+        until_revived("it is suspended", lambda: state(here) == "Suspended", operator)
+        until_revived("it holds no slot", lambda: here.names(EVERYTHING) == kept, operator)
+        here.patch("hj/mlr", {"spec": {"suspend": False}})
+        until_revived("it runs again", lambda: state(here) == "Running", operator)
+        assert here.job("mlr")["status"]["restarts"] == 0
+        assert nodes.starts[here.namespace, "mlr-worker-0"] == 2
+        assert nodes.starts[here.namespace, "mlr-server-0"] == 1
+        here.kubectl("delete", "hj", "mlr", "--timeout=30s")
+        until_revived("nothing is left", lambda: not here.names(EVERYTHING), operator)
 
 
 def test_a_failed_worker_is_counted_once_though_the_operator_is_killed_after_every_write(
