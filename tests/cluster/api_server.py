@@ -3,6 +3,7 @@
 import ssl
 import subprocess
 from collections.abc import Iterable, Sequence
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -12,6 +13,7 @@ from cluster.processes import Process
 from cluster.waiting import until
 
 READY_SECONDS = 60.0
+_ESTABLISHED = '--output=jsonpath={.status.conditions[?(@.type=="Established")].status}'
 ANSWER_SECONDS = 2.0
 # It would wait a minute for the watches of its clients to end.
 GRACE_SECONDS = 2.0
@@ -87,7 +89,12 @@ class ApiServer:
         """Make custom resources known, and wait until they are served."""
         for definition in definitions:
             self.kubectl("apply", "--server-side", "--filename", str(definition))
-            self.kubectl("wait", "--for=condition=Established", "--filename", str(definition))
+            established = partial(self.kubectl, "get", "--filename", str(definition), _ESTABLISHED)
+            until(
+                lambda: established() == "True",  # noqa: B023 - used at once
+                seconds=READY_SECONDS,
+                what=f"{definition.name} is served",
+            )
 
 
 def kubectl(kubeconfig: Path, *arguments: str, input: str | None = None) -> str:  # noqa: A002
