@@ -217,6 +217,21 @@ def test_the_operator_may_make_and_delete_what_its_work_needs(objects: Objects, 
     assert ("delete" in allowed(objects, kind)) == (kind != "PersistentVolumeClaim")
 
 
+@pytest.mark.parametrize(
+    ("kind", "verbs"),
+    [
+        ("Node", {"list", "watch"}),
+        ("ResourceSlice", {"list", "watch"}),
+        ("PriorityClass", {"list", "watch"}),
+        ("DeviceClass", {"list"}),
+    ],
+)
+def test_what_belongs_to_the_cluster_is_only_looked_at(
+    objects: Objects, kind: str, verbs: set[str]
+) -> None:
+    assert allowed(objects, kind) == verbs
+
+
 def test_the_operator_can_neither_read_secrets_nor_write_specs_of_jobs(objects: Objects) -> None:
     rules = one(objects, "ClusterRole", OPERATOR)["rules"]
     assert not any("*" in rule[part] for rule in rules for part in ("resources", "verbs"))
