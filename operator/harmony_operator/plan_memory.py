@@ -12,13 +12,14 @@ from harmony_operator.observed import ObjectKey
 
 @dataclass(frozen=True, kw_only=True)
 class PlanMemory:
-    """Remarks of the last plan, by job."""
+    """Remarks of the last plan, by job; by uid what goes into a status to stay there."""
 
     waiting: Mapping[ObjectKey, str] = field(default_factory=dict)
     """Why a job has no slots, in a sentence."""
     never_fitting: frozenset[ObjectKey] = frozenset()
     """Those of `waiting` that no slot could hold even if all were free."""
-    preempted_by: Mapping[ObjectKey, str] = field(default_factory=dict)
-    """`namespace/name` of the job of higher priority that took the slots of this one."""
-    separated_from: Mapping[ObjectKey, frozenset[str]] = field(default_factory=dict)
-    """Uids of jobs with which this one was measured to be slower than in turn."""
+    preempted_by: Mapping[str, str] = field(default_factory=dict)
+    """By uid: `namespace/name` of the job of higher priority that took the slots of this one."""
+    separated_from: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By uid of each job of which there were some: uids of jobs that exist with which it was
+    measured to be slower than in turn."""

@@ -194,9 +194,11 @@ def _counted(standing: Standing) -> dict[str, object]:
 
 
 def _separated_from(standing: Standing) -> tuple[str, ...]:
-    known = standing.view.job.status.separated_from
-    new = sorted(standing.view.separated_from - set(known))
-    return (*known, *new)[-_MOST_PARTNERS:]
+    known, now = standing.view.job.status.separated_from, standing.view.separated_from
+    if now is None:
+        return known
+    kept = [uid for uid in known if uid in now]
+    return (*kept, *sorted(now.difference(kept)))[:_MOST_PARTNERS]
 
 
 def _sharing(standing: Standing, status: HarmonyJobStatus) -> SharingCost | None:

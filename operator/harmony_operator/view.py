@@ -55,8 +55,8 @@ class JobView:
     """No slot of the cluster could hold it even if all were free."""
     preempted_by: str | None = None
     """`namespace/name` of the job that took its slots."""
-    separated_from: frozenset[str] = frozenset()
-    """Uids of jobs that the planner keeps it apart from."""
+    separated_from: frozenset[str] | None = None
+    """Uids of jobs that the planner keeps it apart from; None: those in its status."""
     unreachable_nodes: frozenset[str] = frozenset()
     """Nodes of its pods that do not answer or are gone."""
     priority_class_exists: bool = True
@@ -114,8 +114,8 @@ def view_of(
         occupied=_occupied(job, group, state),
         waiting=memory.waiting.get(key),
         never_fits=key in memory.never_fitting,
-        preempted_by=memory.preempted_by.get(key),
-        separated_from=memory.separated_from.get(key, frozenset()),
+        preempted_by=memory.preempted_by.get(job.uid),
+        separated_from=memory.separated_from.get(job.uid),
         unreachable_nodes=frozenset(pod.node for pod in pods if pod.node) - _answering(state),
         priority_class_exists=not priority_class or priority_class in state.priorities,
         claim_access_modes=None if checkpoint is None else checkpoint.access_modes,

@@ -70,6 +70,7 @@ def _status(
         network_utilisation_percent=(
             round(100 * prediction.network_utilisation) if prediction else None
         ),
+        slots=before.slots,
         conditions=before.conditions,
         columns=GroupColumns(
             members=_members(observed.spec),

@@ -31,10 +31,22 @@ def learn(state: ClusterState, memory: PlanningMemory, now: Mapping[str, Count])
         if not all(key in state.jobs for key in keys):
             continue
         for key, other in (keys, reversed(keys)):
-            known = memory.separated.get(key, frozenset())
-            memory.separated = {**memory.separated, key: known | {state.jobs[other].uid}}
+            uid, its = state.jobs[key].uid, state.jobs[other].uid
+            known = memory.separated.get(uid, frozenset())
+            memory.separated = {**memory.separated, uid: known | {its}}
         news.append(" and ".join(sorted(pair)))
     return f"{', '.join(news)} are slower together than in turn" if news else None
+
+
+def separated(state: ClusterState, memory: PlanningMemory) -> dict[str, frozenset[str]]:
+    """Return the uids of the jobs that exist from which each is kept apart; forget the others."""
+    uids = frozenset(job.uid for job in state.jobs.values())
+    memory.separated = {uid: apart & uids for uid, apart in memory.separated.items() if uid in uids}
+    return {
+        job.uid: uids & {*job.status.separated_from, *memory.separated.get(job.uid, ())}
+        for job in state.jobs.values()
+        if job.status.separated_from or job.uid in memory.separated
+    }
 
 
 def resume(state: ClusterState, memory: PlanningMemory) -> None:

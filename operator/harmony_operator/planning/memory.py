@@ -25,10 +25,10 @@ class PlanningMemory:
     """The last plan; its groups are named as their objects, `namespace/name`."""
     planned_seconds: float = float("-inf")
     preempted_by: Mapping[str, str] = field(default_factory=dict)
-    """Who took the place of each waiting job that had one in a plan of this operator."""
-    separated: Mapping[ObjectKey, frozenset[str]] = field(default_factory=dict)
-    """Uids of the jobs with which each was measured to be slower than in turn, besides those in
-    its status."""
+    """By uid of a waiting job that had a place in a plan of this operator: who took it."""
+    separated: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By uid of a job: uids of those with which it was measured to be slower than in turn, besides
+    those in its status."""
     refused: Mapping[str, Refusal] = field(default_factory=dict)
     """Nodes that did not give the GPUs that they should have had."""
     stuck: StuckWorkers = field(default_factory=dict)

@@ -7,7 +7,7 @@ may rest on, and after every round of asking the sidecars.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from harmony_operator.actions import Delete, ReplaceSpec, Step
 from harmony_operator.gpu_binding import GpuBinding
@@ -23,6 +23,8 @@ from harmony_operator.policies.internal_error import in_words
 from harmony_operator.settings import OperatorSettings
 from harmony_planner.planner import plan
 from harmony_planner.snapshot import Plan
+
+_Key = TypeVar("_Key")
 
 REWORDED_AFTER_SECONDS: Final = 60.0
 """So long the words stay in which a job is told why it waits: they have figures and names that
@@ -65,26 +67,27 @@ def planning_pass(
         )
         memory.planned_seconds = state.now_seconds
         memory.speeds.begin(memory.plan, counts)
-        memory.preempted_by = _preempted_by(memory.plan, memory)
+        memory.preempted_by = _preempted_by(memory.plan, state, memory)
     before, memory.remarks = memory.remarks, _remarks(memory, state)
     changes = group_changes(memory.plan, memory.snapshot, state, settings)
     changing = {step.key for step in changes if isinstance(step, ReplaceSpec | Delete)}
     return PlanningPass(
         steps=(*changes, *status_changes(state, memory, counts, changing)),
         remarks=memory.remarks,
-        changed=_differing(before, memory.remarks),
+        changed=_differing(before, memory.remarks, state),
         why=why,
         errors={key: one for key, one in memory.errors.items() if key not in known_errors},
     )
 
 
-def _preempted_by(decision: Plan, memory: PlanningMemory) -> dict[str, str]:
+def _preempted_by(decision: Plan, state: ClusterState, memory: PlanningMemory) -> dict[str, str]:
     """Return who took the place of each waiting job, now or in a plan before."""
     found = {}
     for waiting in decision.waiting:
-        by = waiting.preempted_by or memory.preempted_by.get(waiting.job)
+        uid = state.jobs[key_of(waiting.job)].uid
+        by = waiting.preempted_by or memory.preempted_by.get(uid)
         if by is not None:
-            found[waiting.job] = by
+            found[uid] = by
     return found
 
 
@@ -106,18 +109,19 @@ def _remarks(memory: PlanningMemory, state: ClusterState) -> PlanMemory:
     return PlanMemory(
         waiting=reasons,
         never_fitting=never_fitting,
-        preempted_by={key_of(job): by for job, by in memory.preempted_by.items()},
-        separated_from={key: uids for key, uids in memory.separated.items() if key in state.jobs},
+        preempted_by=memory.preempted_by,
+        separated_from=measured.separated(state, memory),
     )
 
 
-def _differing(before: PlanMemory, now: PlanMemory) -> frozenset[ObjectKey]:
+def _differing(before: PlanMemory, now: PlanMemory, state: ClusterState) -> frozenset[ObjectKey]:
     """Return the jobs of which something else is said."""
-    found: set[ObjectKey] = set()
-    for old, new in (
-        (before.waiting, now.waiting),
-        (before.preempted_by, now.preempted_by),
-        (before.separated_from, now.separated_from),
-    ):
-        found |= {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+    uids = _changed(before.preempted_by, now.preempted_by)
+    uids |= _changed(before.separated_from, now.separated_from)
+    found = {key for key, job in state.jobs.items() if job.uid in uids} if uids else set()
+    found |= _changed(before.waiting, now.waiting)
     return frozenset(found | (before.never_fitting ^ now.never_fitting))
+
+
+def _changed(old: Mapping[_Key, object], new: Mapping[_Key, object]) -> set[_Key]:
+    return {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}

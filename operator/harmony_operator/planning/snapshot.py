@@ -117,7 +117,7 @@ def _job(
     spec = observed.job.spec
     name = member_name(*observed.key)
     gpus = spec.workers.gpus_per_worker
-    apart = {*observed.status.separated_from, *memory.separated.get(observed.key, ())}
+    apart = {*observed.status.separated_from, *memory.separated.get(observed.uid, ())}
     kind = CPU
     if place is not None:
         group, member = place

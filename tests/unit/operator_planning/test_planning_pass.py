@@ -199,13 +199,13 @@ def test_a_job_of_high_priority_takes_the_place_of_one_of_low_priority() -> None
     result = cluster.plan()
     assert cluster.members == [set(), {"high"}]
     assert cluster.places(high) == ["a/cpu-0"]
-    assert result.remarks.preempted_by == {low: "team/high"}
+    assert result.remarks.preempted_by == {cluster.jobs[low].uid: "team/high"}
     assert cluster.waits(low) == (
         "made way for team/high, whose priority 1000 is above its 0; "
         "waits until a slot is free: sharing.policy of team/low is Exclusive"
     )
     cluster.add_job("other")
-    assert cluster.plan().remarks.preempted_by == {low: "team/high"}
+    assert cluster.plan().remarks.preempted_by == {cluster.jobs[low].uid: "team/high"}
     cluster.run_pods()
     cluster.finish(high)
     cluster.plan()
@@ -486,8 +486,8 @@ def test_a_pair_that_is_slower_than_in_turn_is_split_and_stays_apart() -> None:
     result = cluster.plan()
     assert result.why == "team/mlp and team/mlr are slower together than in turn"
     assert result.remarks.separated_from == {
-        first: {cluster.jobs[second].uid},
-        second: {cluster.jobs[first].uid},
+        cluster.jobs[first].uid: {cluster.jobs[second].uid},
+        cluster.jobs[second].uid: {cluster.jobs[first].uid},
     }
     assert cluster.members == [{"mlr"}]
     assert cluster.waits(second).endswith("team/mlr was slower with team/mlp than in turn")
@@ -501,6 +501,24 @@ def test_separated_pairs_survive_the_operator_in_the_status() -> None:
     cluster.set_status(second, separated_from=(cluster.jobs[first].uid,))
     cluster.plan()
     assert cluster.members == [{"mlr"}]
+
+
+def test_a_job_that_is_created_again_is_kept_apart_from_nobody() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    first, second = cluster.add_job("mlr", GOOD), cluster.add_job("mlp", GOOD)
+    old = cluster.jobs[first].uid
+    cluster.memory.separated = {old: frozenset({cluster.jobs[second].uid})}
+    cluster.set_status(second, separated_from=(old,))
+    cluster.plan()
+    assert cluster.members == [{"mlr"}]
+    del cluster.jobs[first]
+    cluster.plan()
+    cluster.add_job("mlr", GOOD)
+    result = cluster.plan()
+    assert cluster.members == [{"mlp", "mlr"}]
+    assert result.remarks.separated_from == {cluster.jobs[second].uid: frozenset()}
+    assert not cluster.memory.separated
 
 
 def test_a_groups_status_says_what_was_expected_and_what_came() -> None:

@@ -114,7 +114,7 @@ def suspend(one: Cluster) -> None:
 
 
 def preempt(one: Cluster) -> None:
-    one.unplace("team/urgent took its slots", preempted_by={KEY: "team/urgent"})
+    one.unplace("team/urgent took its slots", preempted_by={"job-uid": "team/urgent"})
 
 
 def move(one: Cluster) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from policy_cluster import KEY, Cluster, foreign_servers, job_manifest
+from policy_cluster import Cluster, foreign_servers, job_manifest
 
 from harmony_operator.actions import Create, Step
 from harmony_operator.observed import ApiProblem
@@ -53,7 +53,7 @@ class JobLife:
         self.cluster.place(*nodes[:WORKERS], name=name)
 
     def unplace(self, preempted: bool) -> None:
-        self.cluster.unplace(preempted_by={KEY: "team/urgent"} if preempted else {})
+        self.cluster.unplace(preempted_by={"job-uid": "team/urgent"} if preempted else {})
 
     def suspend(self, suspend: bool) -> None:
         self.cluster.edit(suspend=suspend)

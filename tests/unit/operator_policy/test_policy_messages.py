@@ -6,6 +6,7 @@ from policy_cluster import Cluster, job_manifest, time_text
 from harmony_api.conditions import ConditionType
 from harmony_operator.actions import Create
 from harmony_operator.observed import ApiProblem
+from harmony_operator.plan_memory import PlanMemory
 from harmony_operator.policies.running import SLOW_START_SECONDS, UNREADY_SECONDS
 from harmony_operator.sentences import without_figures
 
@@ -143,3 +144,24 @@ def test_an_error_of_the_operator_is_told_once_and_taken_back() -> None:
     cluster.error = None
     cluster.settle()
     assert cluster.status.state == "Running"
+
+
+def test_the_partners_to_keep_apart_from_come_to_rest_and_are_forgotten_when_gone() -> None:
+    cluster = Cluster(job_manifest()).run()
+
+    def keep_apart(uids: set[str]) -> tuple[str, ...]:
+        cluster.memory = PlanMemory(separated_from={"job-uid": frozenset(uids)})
+        cluster.settle()
+        return cluster.status.separated_from
+
+    many = {f"uid-{number:03}" for number in range(300)}
+    first = keep_apart({"uid-299"})
+    full = keep_apart(many)
+    assert (first, len(full), full[0]) == (("uid-299",), 256, "uid-299")
+    assert keep_apart(many | {"uid-000-new"}) == full
+    left = keep_apart(many - {"uid-299"})
+    assert "uid-299" not in left
+    assert len(left) == 256
+    cluster.memory = PlanMemory()
+    cluster.settle()
+    assert cluster.status.separated_from == left, "the planner has not spoken yet"

@@ -117,8 +117,7 @@ def test_a_job_in_a_kueue_queue_says_that_it_waits_for_it() -> None:
 def test_a_preempted_job_keeps_its_servers_and_goes_on_by_itself() -> None:
     spec = {"checkpoint": {"volumeClaimName": "ckpt"}}
     cluster = Cluster(job_manifest(workers=2, **spec)).run()
-    key = cluster.job.key
-    cluster.unplace("team/urgent took node-a", preempted_by={key: "team/urgent"})
+    cluster.unplace("team/urgent took node-a", preempted_by={"job-uid": "team/urgent"})
     cluster.settle()
     assert told(cluster) == set(WORKERS)
     cluster.stop_obediently()
