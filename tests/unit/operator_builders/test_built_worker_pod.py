@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kubernetes.client import V1Pod
 
 from harmony_api import labels
+from harmony_api.quantity import parse_quantity
 from harmony_operator.builders.sidecar import sidecar_user_id
 from harmony_operator.builders.worker_pod import build_worker_pod
 from harmony_operator.gpu_binding import SlotBinding
@@ -334,3 +335,13 @@ def test_whatever_the_template_it_becomes_a_pod_that_harmony_can_run(
     for wish, term in zip(wishes, terms, strict=False):
         assert wish.get("matchExpressions") == term.get("matchExpressions")
         assert term["matchFields"][:-1] == wish.get("matchFields", [])
+
+
+def test_the_sidecar_requests_what_it_uses_so_that_the_scheduler_counts_it() -> None:
+    asked = {"requests": {"cpu": "2"}, "limits": {"memory": "1Gi"}}
+    own = {"name": "worker", "image": "train", "resources": asked}
+    pod = built(job(workers={"template": template(containers=[own])}))
+    resources = container(pod, "harmony-sidecar")["resources"]
+    assert all(parse_quantity(resources["requests"][name]) > 0 for name in ("cpu", "memory"))
+    assert "cpu" not in resources["limits"], "a throttled sidecar would hold up its node"
+    assert container(pod, "worker")["resources"] == asked
