@@ -18,35 +18,12 @@ KIND: Final = "HarmonyGroup"
 
 
 class GroupSlot(StatusModel):
-    """What one worker of each member uses on one node.
-
-    A slot with devices is bound by a claim or by a reservation pod, a CPU slot by neither.
-    """
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            Rule(
-                holds="!(has(self.claimName) && has(self.reservationPod))",
-                message="a slot is bound by claimName or by reservationPod, not by both",
-            )
-        )
-    )
+    """What one worker of each member uses on one node."""
 
     name: str = Field(max_length=253, description="Names the slot within the cluster.")
     node: str = Field(max_length=253, description="The node that the slot is on.")
     gpus: int = Field(default=0, ge=0, le=64, description="0: a CPU slot.")
     device_kind: str = Field(default="cpu", max_length=253, description="Profiles are kept by it.")
-    devices: tuple[Annotated[str, Field(max_length=253)], ...] = Field(
-        default=(),
-        max_length=64,
-        description="Its devices, as driver/pool/device or UUID; empty until they are bound.",
-    )
-    claim_name: str | None = Field(
-        default=None, max_length=253, description="The ResourceClaim that binds its devices."
-    )
-    reservation_pod: str | None = Field(
-        default=None, max_length=253, description="The pod that holds its devices."
-    )
 
 
 class GroupMember(StatusModel):
@@ -114,6 +91,23 @@ class GroupColumns(StatusModel):
     measured: str | None = Field(default=None, max_length=32, description="As in 125ms.")
 
 
+class BoundSlot(StatusModel):
+    """What binds the devices of a slot: a claim or a reservation pod in the group's namespace."""
+
+    name: str = Field(max_length=253, description="Name of the slot.")
+    devices: tuple[Annotated[str, Field(max_length=253)], ...] = Field(
+        default=(),
+        max_length=64,
+        description="Its devices, as driver/pool/device or UUID; empty until they are known.",
+    )
+    claim_name: str | None = Field(
+        default=None, max_length=253, description="The ResourceClaim that binds its devices."
+    )
+    reservation_pod: str | None = Field(
+        default=None, max_length=253, description="The pod that holds its devices."
+    )
+
+
 class HarmonyGroupStatus(StatusModel):
     """How the plan turned out."""
 
@@ -131,6 +125,12 @@ class HarmonyGroupStatus(StatusModel):
     )
     network_utilisation_percent: int | None = Field(
         default=None, ge=0, le=100, description="Share of the cycle in which the link is used."
+    )
+    slots: tuple[BoundSlot, ...] = Field(
+        default=(),
+        max_length=1024,
+        description="Those of the spec's slots whose devices are bound; a CPU slot has none.",
+        json_schema_extra=list_by("name"),
     )
     conditions: tuple[Condition, ...] = Field(
         default=(),

@@ -72,7 +72,15 @@ class ReplaceGroupStatus:
     status: Manifest
 
 
-Step = Create | Try | Delete | Annotate | ReplaceSpec | ReplaceGroupStatus
+@dataclass(frozen=True, kw_only=True)
+class PublishSlots:
+    """Replace what the status of a HarmonyGroup says of its slots, and nothing else of it."""
+
+    key: ObjectKey
+    slots: tuple[Manifest, ...]
+
+
+Step = Create | Try | Delete | Annotate | ReplaceSpec | ReplaceGroupStatus | PublishSlots
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -110,9 +110,11 @@ class ApiClient:
         path, query = RESOURCES[kind].path(namespace), {"dryRun": "All"} if dry_run else None
         return await self._request("create", kind, path, body=manifest, query=query)
 
-    async def merge(self, kind: str, key: ObjectKey, patch: Mapping[str, Any]) -> Raw:
+    async def merge(
+        self, kind: str, key: ObjectKey, patch: Mapping[str, Any], *, subresource: str = ""
+    ) -> Raw:
         """Apply a JSON merge patch and return the object. Raises ApiError."""
-        path = RESOURCES[kind].path(*key)
+        path = RESOURCES[kind].path(*key, subresource)
         return await self._request(
             "patch", kind, path, body=patch, content_type="application/merge-patch+json"
         )

@@ -20,6 +20,7 @@ from harmony_operator.actions import (
     Delete,
     Kind,
     Manifest,
+    PublishSlots,
     ReplaceGroupStatus,
     ReplaceSpec,
     Step,
@@ -90,6 +91,10 @@ class Applier:
                 operations = [{"op": "add", "path": "/status", "value": step.status}]
                 patch_status = partial(self._client.patch, subresource="status")
                 await self._update("HarmonyGroup", step.key, patch_status, operations)
+            case PublishSlots():
+                change = {"status": {"slots": step.slots}}
+                merge_status = partial(self._client.merge, subresource="status")
+                await self._update("HarmonyGroup", step.key, merge_status, change)
 
     async def _try(self, manifest: Manifest) -> None:
         try:
@@ -197,6 +202,6 @@ def _words(step: Step) -> str:
             verb, kind, key = "annotate", step.kind, step.key
         case ReplaceSpec():
             verb, kind, key = "replace the plan of", "HarmonyGroup", step.key
-        case ReplaceGroupStatus():
+        case ReplaceGroupStatus() | PublishSlots():
             verb, kind, key = "replace the status of", "HarmonyGroup", step.key
     return f"{verb} {kind} {key.namespace}/{key.name}"

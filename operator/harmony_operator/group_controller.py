@@ -1,4 +1,7 @@
-"""One pass over one group: what binds its slots exists, and reservations tell their devices."""
+"""One pass over one group: what binds its slots exists, and reservations tell their devices.
+
+Which devices those are is written into the group's status, for people.
+"""
 
 import asyncio
 import logging
@@ -9,16 +12,18 @@ from typing import Final
 import aiohttp
 
 from harmony_api import labels
+from harmony_api.harmony_group import BoundSlot
 from harmony_api.pod_layout import RESERVATION_HTTP_PORT
 from harmony_operator import metrics
-from harmony_operator.actions import Annotate, Create, Step
+from harmony_operator.actions import Annotate, Create, PublishSlots, Step
 from harmony_operator.api_client import ApiError
 from harmony_operator.applying import Applier, StepError
-from harmony_operator.gpu_binding import GpuBinding
+from harmony_operator.gpu_binding import GpuBinding, SlotBinding
 from harmony_operator.gpu_binding.reservation import DEVICES_PATH, reported_devices
 from harmony_operator.mirror import Mirror, members_of
 from harmony_operator.observed import (
     ApiProblem,
+    ClusterState,
     ObjectKey,
     ObservedGroup,
     ObservedReservation,
@@ -70,6 +75,10 @@ class GroupController:
             ]
             told = await asyncio.gather(*(self._devices(one) for one in waiting))
             steps += [one for one in told if one is not None]
+            bound = self._bound_slots(group, state)
+            if bound != group.status.slots:
+                slots = tuple(one.to_dict() for one in bound)
+                steps.append(PublishSlots(key=key, slots=slots))
             try:
                 await self._applier.carry_out(tuple(steps))
             except StepError as error:
@@ -83,6 +92,20 @@ class GroupController:
                 self._look_at_job(member)
             return _FAILED_SECONDS
         return _UNREPORTED_SECONDS if None in told else None
+
+    def _bound_slots(self, group: ObservedGroup, state: ClusterState) -> tuple[BoundSlot, ...]:
+        with_devices = (index for index, slot in enumerate(group.spec.slots) if slot.gpus)
+        bindings = (self._binding.bind(group, index, state) for index in with_devices)
+        return tuple(
+            BoundSlot(
+                name=one.slot,
+                devices=one.devices or (),
+                claim_name=one.claim_name,
+                reservation_pod=one.reservation_pod,
+            )
+            for one in bindings
+            if isinstance(one, SlotBinding)
+        )
 
     def _note(self, group: ObservedGroup, problem: ApiProblem | None) -> None:
         """Remember what was refused, and have the members say it."""

@@ -26,6 +26,8 @@ class SlotBinding:
     """Ids that COMP permits are keyed by; None: not known until a first pod is scheduled."""
     claim_name: str | None = None
     """The claim that the pod names; it is in the pod's namespace."""
+    reservation_pod: str | None = None
+    """The pod that holds the devices; it is in the group's namespace."""
     visible_devices: str | None = None
     """Comma-separated UUIDs that the pod's environment names."""
     runtime_class: str | None = None

@@ -114,6 +114,7 @@ class ReservationBinding:
             slot=used.name,
             node=used.node,
             devices=reservation.devices,
+            reservation_pod=key.name,
             visible_devices=",".join(reservation.devices),
             runtime_class=self._settings.runtime_class,
         )

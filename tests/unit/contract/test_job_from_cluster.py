@@ -84,7 +84,7 @@ def test_an_empty_status_has_nothing_in_it_and_needs_nothing() -> None:
 
 def test_a_plan_of_another_version_is_read() -> None:
     plan = {"generation": 1, "slots": [{"name": "a", "node": "n", "newField": 1}]}
-    assert HarmonyGroupSpec.model_validate(plan).slots[0].devices == ()
+    assert HarmonyGroupSpec.model_validate(plan).slots[0].gpus == 0
 
 
 @given(st.datetimes(min_value=datetime(1970, 1, 2), timezones=st.timezones()))

@@ -195,6 +195,7 @@ def test_a_reserved_slot_is_used_by_the_devices_that_its_pod_reported() -> None:
         slot="node-a/0",
         node="node-a",
         devices=("GPU-1", "GPU-2"),
+        reservation_pod=FIRST,
         visible_devices="GPU-1,GPU-2",
         runtime_class="nvidia",
     )
