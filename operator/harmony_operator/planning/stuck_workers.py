@@ -4,7 +4,8 @@ Only kube-scheduler and the node's kubelet know all that a pod needs, so what th
 believed: for a while the planner looks for another place for the job, longer after each refusal
 of the same node. As long as the worker waits there, so does the refusal hold: a job that cannot
 use its slot gives it to one that can. A kubelet's first refusal is forgiven, since one that has
-just started refuses what it takes a moment later.
+just started refuses what it takes a moment later. An image that a node cannot get, or a container
+that it cannot make, keeps a slot for nothing just the same.
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,8 @@ from harmony_operator.observed import ClusterState, ObjectKey, ObservedPod
 
 PATIENCE_SECONDS: Final = 60.0
 """So long a pod may be unschedulable: what it waits for may just be leaving."""
+START_SECONDS: Final = 300.0
+"""So long a container may be unable to start: a registry comes back, a volume is detached."""
 AVOIDED_SECONDS: Final = 300.0
 """So long a node is avoided after its first refusal, twice as long after the second..."""
 LONGEST_AVOIDED_SECONDS: Final = 3600.0
@@ -105,8 +108,11 @@ def _refused(state: ClusterState) -> dict[tuple[ObjectKey, str], ObservedPod]:
 
 
 def _waits_too_long(pod: ObservedPod, now_seconds: float) -> bool:
-    unschedulable = not pod.node and pod.unschedulable_message
-    return bool(unschedulable) and now_seconds - pod.created_seconds >= PATIENCE_SECONDS
+    waits_seconds = now_seconds - pod.created_seconds
+    if not pod.node:
+        return bool(pod.unschedulable_message) and waits_seconds >= PATIENCE_SECONDS
+    cannot_start = pod.phase == "Pending" and pod.waiting_reason
+    return bool(cannot_start) and waits_seconds >= START_SECONDS
 
 
 def _is_refused_by_kubelet(pod: ObservedPod) -> bool:
@@ -127,4 +133,6 @@ def _in_words(pod: ObservedPod) -> str:
     if pod.finished:
         why = ": ".join(filter(None, (pod.reason, pod.message)))
         return f"its kubelet refused {pod.key.name}: {why}"
+    if pod.node:
+        return f"{pod.key.name} cannot start there: {pod.waiting_reason}: {pod.waiting_message}"
     return f"kube-scheduler found no room there for {pod.key.name}: {pod.unschedulable_message}"

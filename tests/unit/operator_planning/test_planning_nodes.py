@@ -289,3 +289,20 @@ def test_a_node_whose_kubelet_refuses_a_worker_twice_is_avoided() -> None:
     assert cluster.places(job) != [before]
     why = cluster.memory.snapshot.jobs[0].unschedulable[node]
     assert why == "its kubelet refused mlr-worker-0: OutOfcpu"
+
+
+def test_a_job_whose_image_a_node_cannot_get_gives_its_slot_to_one_that_waits() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    hopeless = cluster.add_job("hopeless", sharing={"policy": "Exclusive"})
+    cluster.settle()
+    cluster.run_pods()
+    image = {"waiting_reason": "ErrImagePull", "waiting_message": "no such image"}
+    cluster.set_pods(hopeless, phase="Pending", created_seconds=cluster.now, **image)
+    waiting = cluster.add_job("mlp")
+    cluster.plan()
+    assert not cluster.places(waiting)
+    cluster.now += 300
+    cluster.plan()
+    assert cluster.places(waiting) == ["a/cpu-0"]
+    assert "hopeless-worker-0 cannot start there: ErrImagePull" in cluster.waits(hopeless)
