@@ -1,4 +1,4 @@
-"""A sidecar that says what a test wants it to say, to find out what the worker's side makes of it."""
+"""A sidecar that says what a test wants, to find out what the worker's side makes of it."""
 
 import contextlib
 import os

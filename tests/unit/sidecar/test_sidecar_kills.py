@@ -139,17 +139,21 @@ def test_a_job_alone_takes_turns_again_when_its_sidecar_was_stopped_while_anothe
     client = alone.connect()
     while client.acquire(Phase.COMP, 0).turn:
         pass
+    wait_until(lambda: alone.state().doing == "COMP")
     alone.stop()
+    client.release(client.acquire(Phase.PUSH, 0))
     joined = node.add("b")
     other = joined.connect()
     wait_until(lambda: joined.state().arbiter)
-    client.release(client.acquire(Phase.PUSH, 0))
     assert other.acquire(Phase.COMP, 0).epoch == 2
+    asking = Asking(client)
     alone.signal(signal.SIGCONT)
     wait_until(lambda: alone.state().epoch == 2)
-    asking = Asking(client)
     wait_until(lambda: alone.state().waiting_for == "COMP")
     assert asking.answer is None
     other.end()
     assert asking.result().epoch == 2
     assert overlapping_compute_turns(alone.turns() + joined.turns()) == []
+    unknown = alone.turns()[-1]
+    assert (unknown.phase, unknown.turn, unknown.coordinated) == ("PUSH", 0, False)
+    assert alone.state().uncoordinated_turns == 1

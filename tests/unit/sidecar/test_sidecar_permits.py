@@ -384,6 +384,32 @@ def test_whoever_joins_a_standing_leave_waits_until_it_is_over() -> None:
     assert [live.member for live in granted(table.expire(10 + RECALL_NANOSECONDS))] == [B]
 
 
+def test_a_transfer_that_began_by_a_standing_leave_gets_no_company() -> None:
+    """It does not know its turn, so the board cannot show when it moves."""
+    table = alone()
+    (pull,) = ask(table, A, Phase.PULL)
+    table.join(B, plan(generation=2), chunked=True, held=None, now_ns=0)
+    ask(table, B, Phase.PULL, now=0)
+    assert granted(table.expire(RECALL_NANOSECONDS)) == []
+    (after,) = granted(table.release(A, pull.turn, RECALL_NANOSECONDS))
+    assert (after.member, after.secondary) == (B, False)
+
+
+@pytest.mark.parametrize("goes", ["detaches", "joins anew"])
+def test_a_standing_leave_is_recalled_when_the_way_to_its_member_changes(goes: str) -> None:
+    table = alone()
+    (turn,) = ask(table, A)
+    if goes == "detaches":
+        decisions = table.detach(A, 1)
+    else:
+        decisions = table.join(A, plan("a"), chunked=True, held=None, now_ns=1)
+    assert Recalled(A) in decisions
+    table.release(A, turn.turn, 1)
+    table.join(B, plan("ab"), chunked=True, held=None, now_ns=1)
+    assert ask(table, B, now=RECALL_NANOSECONDS) == [], "the worker may not have heard of it"
+    assert granted(table.expire(1 + RECALL_NANOSECONDS))[0].member == B
+
+
 def test_a_new_plan_ends_a_standing_leave() -> None:
     table = alone()
     ask(table, A)
