@@ -93,14 +93,15 @@ class Workers(ResourceModel):
         default=None,
         ge=1,
         le=LARGEST_REPLICAS,
-        description="The fewest workers that it can run with; goes with maxReplicas. Today it always "
-        "runs with just so many.",
+        description="The fewest workers that it can run with; goes with maxReplicas. Today it "
+        "always runs with just so many.",
     )
     max_replicas: int | None = Field(
         default=None,
         ge=1,
         le=LARGEST_REPLICAS,
-        description="The most workers that it could use; goes with minReplicas, and adds none today.",
+        description="The most workers that it could use; goes with minReplicas. Today it adds "
+        "none.",
     )
     gpus_per_worker: int = Field(
         default=0, ge=0, le=64, description="GPUs that each worker uses; 0: a CPU slot."

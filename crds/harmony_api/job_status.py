@@ -138,6 +138,12 @@ class HarmonyJobStatus(StatusModel):
     last_restart_time: Time | None = Field(
         default=None, description="When that was; the pause before a restart begins here."
     )
+    uncounted_tries: int = Field(
+        default=0, ge=0, description="Tries in a row that ended soon and do not count."
+    )
+    last_uncounted_time: Time | None = Field(
+        default=None, description="When that was; pods that are older belong to that try."
+    )
     start_time: Time | None = Field(
         default=None, description="When it was admitted; begins anew after a suspension."
     )

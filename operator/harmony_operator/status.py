@@ -42,6 +42,7 @@ from harmony_operator.policies.progress import progress_of
 from harmony_operator.policies.running import is_running, running
 from harmony_operator.policies.standing import Standing
 from harmony_operator.policies.suspend import keeps_servers, preempted_by, suspension
+from harmony_operator.policies.uncounted import uncounted_tries
 
 _MOST_PARTNERS = 256
 
@@ -70,6 +71,7 @@ def status_of(standing: Standing) -> HarmonyJobStatus:
                 "profiles": profiles_of(standing),
                 "preempted_by": preempted_by(spec, standing.view),
                 "separated_from": _separated_from(standing),
+                **uncounted_tries(standing),
             }
         )
     if standing.ending is not None:

@@ -20,8 +20,9 @@ from harmony_operator.policies.pod_outcome import in_words, outcome
 FIRST_BACKOFF_SECONDS: Final = 2.0
 LONGEST_BACKOFF_SECONDS: Final = 300.0
 UNCOUNTED_RETRY_SECONDS: Final = 30.0
-"""A pod whose end is not counted is replaced so long after its creation, or later: a program or
-a node that ends each pod at once must not keep the cluster busy."""
+"""A pod whose end is not counted is replaced so long after its creation, or later, and twice as
+long after each further one, up to LONGEST_BACKOFF_SECONDS: a program or a node that ends each pod
+at once must not keep the cluster busy."""
 
 Verdict = Literal["Fail", "Count", "CountAlways", "Ignore"]
 """CountAlways: it is counted, but restarted beyond the limit as well."""
@@ -95,7 +96,7 @@ def uncounted(
         if not is_counted(pod, status)
         and (judgement := verdict(pod, policy)) not in (None, "Ignore")
     ]
-    return sorted(judged, key=lambda one: (_finished_seconds(one[0]), one[0].uid))
+    return sorted(judged, key=lambda one: (end_seconds(one[0]), one[0].uid))
 
 
 def backoff_end_seconds(status: HarmonyJobStatus) -> float:
@@ -112,7 +113,13 @@ def replaceable_seconds(pod: ObservedPod, status: HarmonyJobStatus) -> float:
         return backoff_end_seconds(status)
     if pod.disrupted or pod.stop_asked_seconds is not None:
         return 0.0
-    return pod.created_seconds + UNCOUNTED_RETRY_SECONDS
+    pause = UNCOUNTED_RETRY_SECONDS * 2.0 ** min(max(status.uncounted_tries - 1, 0), 10)
+    return pod.created_seconds + min(pause, LONGEST_BACKOFF_SECONDS)
+
+
+def end_seconds(pod: ObservedPod) -> float:
+    """Return when the pod ended; of one that never ran, when it was created."""
+    return pod.termination.finished_seconds if pod.termination else pod.created_seconds
 
 
 def _matches(rule: FailureRule, pod: ObservedPod) -> bool:
@@ -122,10 +129,6 @@ def _matches(rule: FailureRule, pod: ObservedPod) -> bool:
     if pod.termination is None or codes.container_name not in (None, pod.role):
         return False
     return (pod.termination.exit_code in codes.values) == (codes.operator == "In")
-
-
-def _finished_seconds(pod: ObservedPod) -> float:
-    return pod.termination.finished_seconds if pod.termination else pod.created_seconds
 
 
 def _times(restarts: int) -> str:

@@ -5,6 +5,8 @@ servers too, once they wrote a snapshot to the checkpoint's volume. One that was
 waits for slots for another reason, keeps its servers and so its state.
 """
 
+from typing import Final
+
 from harmony_api.conditions import ConditionType, SuspendedReason
 from harmony_api.job import HarmonyJobSpec
 from harmony_api.job_status import HarmonyJobStatus
@@ -48,8 +50,13 @@ def suspension(standing: Standing) -> Observation:
     if by is not None:
         message = f"{by} has a higher priority; it goes on when there are slots"
         return Observation("True", SuspendedReason.PREEMPTED, message)
-    kept = "its servers stay, because there is no checkpoint volume" if standing.servers else ""
-    return Observation("True", SuspendedReason.SUSPENDED_BY_SPEC, kept)
+    return Observation("True", SuspendedReason.SUSPENDED_BY_SPEC, _KEPT if standing.servers else "")
+
+
+_KEPT: Final = (
+    "its servers stay as they are, because there is no checkpoint volume: a changed template of "
+    "theirs is for those that are made anew"
+)
 
 
 def _not_suspended(status: HarmonyJobStatus) -> tuple[SuspendedReason, str]:

@@ -233,3 +233,42 @@ def test_pauses_grow_and_are_bounded(restarts: int) -> None:
         return backoff_end_seconds(status) - 1000
 
     assert 0 < pause(restarts) <= pause(restarts + 1) <= LONGEST_BACKOFF_SECONDS
+
+
+def test_tries_that_do_not_count_come_at_longer_and_longer_pauses_until_one_lasts() -> None:
+    cluster = Cluster(job_manifest(workers=2)).run()
+
+    def pause() -> float:
+        """Both workers leave by themselves, one after the other; return when they are back."""
+        created = cluster.now
+        for name in ("mlr-worker-0", "mlr-worker-1"):
+            cluster.start(name)
+            cluster.now += 1
+            cluster.exit(name, 75)
+            cluster.settle()
+        before = len(cluster.created)
+        while len(cluster.created) < before + 2:
+            cluster.pass_time(1)
+        return cluster.now - created
+
+    assert [pause() for _ in range(6)] == [30, 60, 120, 240, 300, 300]
+    cluster.start()
+    cluster.now += 400
+    cluster.exit("mlr-worker-0", 75)
+    cluster.settle()
+    assert cluster.status.uncounted_tries == 1
+    assert cluster.status.restarts == 0
+
+
+def test_a_node_that_refuses_a_worker_is_asked_less_and_less_often() -> None:
+    cluster = Cluster(job_manifest()).run()
+    cluster.delete("mlr-worker-0")
+    cluster.reap()
+    cluster.settle()
+    for tries in (1, 2, 3):
+        created = cluster.now
+        cluster.fail_without_container("mlr-worker-0", "OutOfcpu")
+        cluster.settle()
+        assert cluster.status.uncounted_tries == tries
+        cluster.pass_time(30 * 2 ** (tries - 1))
+        assert cluster.pod("mlr-worker-0").created_seconds > created
