@@ -9,10 +9,10 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from policy_cluster import Cluster, foreign_servers, job_manifest
+from policy_cluster import CLAIM, Cluster, foreign_servers, job_manifest
 
 from harmony_operator.actions import Create, Step
-from harmony_operator.observed import ApiProblem
+from harmony_operator.observed import ApiProblem, VolumeClaim
 from harmony_operator.policies.pod_outcome import is_live
 
 WORKERS, SERVERS = 2, 2
@@ -33,7 +33,11 @@ class JobLife:
         if chief:
             spec["completion"] = {"success": "ChiefWorker"}
         manifest = job_manifest(workers=WORKERS, servers=SERVERS, **spec)
-        self.cluster = Cluster(manifest, nodes=dict.fromkeys(NODES, True))
+        self.cluster = Cluster(
+            manifest,
+            nodes=dict.fromkeys(NODES, True),
+            volume_claims={CLAIM: VolumeClaim(access_modes=frozenset({"ReadWriteMany"}))},
+        )
         self.limit = limit
         self.ending: tuple[Any, ...] | None = None
         self.made_before_end = 0
