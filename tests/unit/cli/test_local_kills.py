@@ -8,6 +8,7 @@ import random
 import signal
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ pytestmark = [pytest.mark.training, pytest.mark.kills]
 
 ITERATIONS = 250
 LEASE_SECONDS = 2.0
+STOPPED_SECONDS = 1.5 * LEASE_SECONDS
+"""Longer than a lease and an arbiter's take-over together."""
 HIT = manifest("hit", iterations=ITERATIONS, servers=2)
 NEIGHBOUR = manifest("neighbour", program="digits_mlr.py", arguments=(), iterations=ITERATIONS)
 
@@ -45,11 +48,19 @@ def ends_as_if_undisturbed(run: LocalRun, undisturbed: dict[str, dict[int, str]]
     assert overlapping_compute_turns(turns) == []
 
 
+def went_on(run: LocalRun, job: str) -> None:
+    """It never stood still until a stopped process went on."""
+    ends = sorted(turn.end_ns for turn in run.turns(job))
+    longest_seconds = max(after - before for before, after in pairwise(ends)) / 1e9
+    assert longest_seconds < STOPPED_SECONDS
+
+
 def test_a_killed_worker_is_replaced_and_replays(
     run: LocalRun, undisturbed: dict[str, dict[int, str]]
 ) -> None:
     os.kill(run.pid("hit", "worker"), signal.SIGKILL)
     ends_as_if_undisturbed(run, undisturbed)
+    went_on(run, "neighbour")
 
 
 def test_a_killed_server_rolls_its_job_back(
@@ -57,6 +68,7 @@ def test_a_killed_server_rolls_its_job_back(
 ) -> None:
     os.kill(run.pid("hit", "server", 1), signal.SIGKILL)
     ends_as_if_undisturbed(run, undisturbed)
+    went_on(run, "neighbour")
 
 
 @pytest.mark.parametrize("job", ["hit", "neighbour"])
@@ -81,9 +93,10 @@ def test_a_process_stopped_for_longer_than_a_lease_loses_nothing(
     stopped_at = time.monotonic()
     ahead = max(run.losses("neighbour"), default=0)
     run.until_iteration("neighbour", min(ahead + 20, ITERATIONS - 1))
-    wait_for(lambda: time.monotonic() > stopped_at + 1.5 * LEASE_SECONDS, "end of a lease")
+    wait_for(lambda: time.monotonic() > stopped_at + STOPPED_SECONDS, "end of a lease")
     os.kill(pid, signal.SIGCONT)
     ends_as_if_undisturbed(run, undisturbed)
+    went_on(run, "neighbour" if job == "hit" else "hit")
 
 
 def test_a_killed_runner_leaves_no_process_and_its_run_goes_on_later(
