@@ -1,5 +1,6 @@
 """One kube-apiserver, which tests may stop, kill and start again at the same address."""
 
+import json
 import ssl
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,6 @@ from cluster.processes import Process
 from cluster.waiting import until
 
 READY_SECONDS = 60.0
-_ESTABLISHED = '--output=jsonpath={.status.conditions[?(@.type=="Established")].status}'
 ANSWER_SECONDS = 2.0
 # It would wait a minute for the watches of its clients to end.
 GRACE_SECONDS = 2.0
@@ -89,12 +89,16 @@ class ApiServer:
         """Make custom resources known, and wait until they are served."""
         for definition in definitions:
             self.kubectl("apply", "--server-side", "--filename", str(definition))
-            established = partial(self.kubectl, "get", "--filename", str(definition), _ESTABLISHED)
             until(
-                lambda: established() == "True",  # noqa: B023 - used at once
+                partial(self._serves, definition),
                 seconds=READY_SECONDS,
                 what=f"{definition.name} is served",
             )
+
+    def _serves(self, definition: Path) -> bool:
+        found = json.loads(self.kubectl("get", "--filename", str(definition), "--output=json"))
+        conditions = found["status"].get("conditions") or ()  # null while it is young
+        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 
 def kubectl(kubeconfig: Path, *arguments: str, input: str | None = None) -> str:  # noqa: A002
