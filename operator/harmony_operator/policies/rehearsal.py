@@ -11,7 +11,7 @@ from typing import Final
 from harmony_operator.actions import Step, Try
 from harmony_operator.builders.names import free_pod_name
 from harmony_operator.builders.server_pod import build_server_pod
-from harmony_operator.builders.volume_claim import build_volume_claim
+from harmony_operator.builders.volume_claim import build_volume_claim, own_volume_claims
 from harmony_operator.builders.worker_pod import build_worker_pod
 from harmony_operator.gpu_binding import SlotBinding
 from harmony_operator.policies.bad_input import is_known_valid
@@ -22,7 +22,7 @@ _SOMEWHERE: Final = SlotBinding(slot="", node="somewhere", devices=None)
 
 
 def rehearsal(standing: Standing, settings: OperatorSettings) -> Iterator[Step]:
-    """Yield a try of each kind of child that a job whose validity is not known yet will have."""
+    """Yield a try of each template of a job whose validity is not known yet."""
     view, spec = standing.view, standing.spec
     rehearsed = view.pods or is_known_valid(view)
     mistaken = standing.fault is not None and not standing.fault.by_api_server
@@ -31,7 +31,9 @@ def rehearsal(standing: Standing, settings: OperatorSettings) -> Iterator[Step]:
     job, taken = view.job, view.foreign_pod_names
     worker = free_pod_name(job.key.name, "worker", 0, taken)
     yield Try(build_worker_pod(job, 0, worker, "none", _SOMEWHERE, None, settings))
-    server = free_pod_name(job.key.name, "server", 0, taken)
-    yield Try(build_server_pod(job, 0, server, settings))
-    if spec.checkpoint is not None and spec.checkpoint.volume_claim_template is not None:
+    if spec.parameter_servers.template is not None:
+        server = free_pod_name(job.key.name, "server", 0, taken)
+        yield Try(build_server_pod(job, 0, server, settings))
+    # One that is there already, be it an earlier job's, would only be in the way of a try.
+    if own_volume_claims(job) and not (view.volume_claims or view.left_behind):
         yield Try(build_volume_claim(job, 0))

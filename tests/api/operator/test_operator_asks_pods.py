@@ -4,7 +4,8 @@ Pods of this tier do not run, so their answers come from the test, at loopback a
 own.
 """
 
-from operator_runs import Cluster, OperatorProcess, job
+import pytest
+from operator_runs import Cluster, OperatorProcess, Raw, job
 from stub_devices import answering, gpu_job, role, sliced
 
 from cluster.stub_nodes import StubNodes
@@ -67,6 +68,16 @@ def test_a_reservation_tells_its_devices_before_the_workers_are_made(
     main = next(one for one in worker["spec"]["containers"] if one["name"] == "worker")
     assert "GPU-71" in [variable.get("value") for variable in main["env"]]
     assert "GPU-71" in worker["metadata"]["annotations"]["harmony.dev/node-plan"]
+    assert worker["metadata"]["annotations"]["harmony.dev/devices"] == "GPU-71"
+    here.wait(
+        "the group says which device it has",
+        lambda: [
+            slot
+            for group in here.objects("hg")
+            for slot in (group.get("status") or {}).get("slots") or ()
+            if slot["devices"] == ["GPU-71"] and slot["reservationPod"]
+        ],
+    )
 
     nodes.end(here.namespace, "mlr-worker-0")
     here.wait_condition("mlr", "Succeeded")
@@ -94,3 +105,35 @@ def test_a_group_has_one_claim_for_each_slot_which_goes_with_it(
         nodes.end(here.namespace, "mlr-worker-0")
         here.wait_condition("mlr", "Succeeded")
         here.wait("the claim is gone", lambda: not here.names("resourceclaims"))
+
+
+def fail(pod: Raw) -> Raw | None:
+    """Let a reservation be refused by its node."""
+    refusal = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no devices"}
+    return refusal if role(pod) == "reservation" else None
+
+
+@pytest.mark.parametrize("trouble", ["pending", "failed", "unreported"])
+@pytest.mark.parametrize("killed", [False, True], ids=["", "operator-killed"])
+def test_a_job_deleted_before_its_reservation_has_told_its_devices_leaves_nothing(
+    here: Cluster, nodes: StubNodes, start_operator, trouble: str, *, killed: bool
+) -> None:
+    nodes.offer({"nvidia.com/gpu": "1"})
+    nodes.holds = lambda pod: trouble == "pending" and role(pod) == "reservation"
+    nodes.refusals = fail if trouble == "failed" else nodes.refusals
+    phase = {"pending": "Pending", "failed": "Failed", "unreported": "Running"}[trouble]
+    operator: OperatorProcess = start_operator(GPU_BINDING="reservation")
+    here.apply(gpu_job())
+
+    def reserving() -> bool:
+        pods = here.objects("pods")
+        return any(role(pod) == "reservation" and pod["status"]["phase"] == phase for pod in pods)
+
+    here.wait("the reservation is there", reserving)
+    if killed:
+        operator.kill()
+        operator.wait_end()
+    here.kubectl("delete", "hj", "mlr", "--timeout=30s")
+    if killed:
+        operator.start()
+    here.wait("nothing is left", lambda: not here.names("hj,hg,pods,services"))

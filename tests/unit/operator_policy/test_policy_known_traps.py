@@ -6,7 +6,7 @@ import pytest
 from policy_cluster import KEY, NARROW, SETTINGS, Cluster, foreign_servers, job_manifest
 
 from harmony_api.conditions import ConditionType
-from harmony_operator.actions import Create, Delete, Step
+from harmony_operator.actions import Create, Delete, Step, Try
 from harmony_operator.observed import ApiProblem, ObjectKey, ObservedService
 from harmony_operator.parsing import parse_job, parse_pod
 from harmony_operator.reconcile import reconcile
@@ -372,6 +372,23 @@ def test_what_an_earlier_job_of_the_same_name_left_is_not_taken_for_the_jobs_own
     cluster.volume_claims.clear()
     cluster.settle()
     assert set(cluster.pods) == {"mlr-server-0", "mlr-worker-0"}
+
+
+def test_a_job_that_was_changed_while_it_was_suspended_goes_on_with_its_own_claim() -> None:
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    spec = {"checkpoint": {"volumeClaimTemplate": {"spec": claim}}}
+    cluster = Cluster(job_manifest(**spec)).run()
+    cluster.edit(suspend=True)
+    for _ in range(3):
+        cluster.settle()
+        cluster.stop_obediently()
+        cluster.reap()
+    assert not cluster.pods
+    cluster.edit(suspend=False)
+    tried = [step for step in cluster.look().steps if isinstance(step, Try)]
+    assert tried
+    assert all(step.manifest["kind"] == "Pod" for step in tried)
+    assert cluster.run().status.state == "Running"
 
 
 def test_a_users_claim_of_a_servers_name_is_not_written_to() -> None:
