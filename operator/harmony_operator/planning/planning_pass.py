@@ -92,26 +92,33 @@ def _preempted_by(decision: Plan, state: ClusterState, memory: PlanningMemory) -
 
 
 def _remarks(memory: PlanningMemory, state: ClusterState) -> PlanMemory:
-    waiting = memory.plan.waiting
-    never_fitting = frozenset(key_of(one.job) for one in waiting if one.never_fits)
-    before, now, said = memory.remarks, state.now_seconds, memory.said_seconds
-    reasons = {key_of(one.job): one.reason for one in waiting}
-    for key, error in memory.errors.items():
-        reasons[key] = f"planning fails on this job and goes on without it: {in_words(error)}"
-    for key, why in reasons.items():
-        same = (key in before.never_fitting) == (key in never_fitting)
-        if same and now < said.get(key, now) + REWORDED_AFTER_SECONDS:
-            reasons[key] = before.waiting.get(key, why)
-    memory.said_seconds = {
-        key: said[key] if key in said and before.waiting.get(key) == why else now
-        for key, why in reasons.items()
-    }
+    never_fitting = frozenset(key_of(one.job) for one in memory.plan.waiting if one.never_fits)
     return PlanMemory(
-        waiting=reasons,
+        waiting=_reasons(memory, never_fitting, state.now_seconds),
         never_fitting=never_fitting,
         preempted_by=memory.preempted_by,
         separated_from=measured.separated(state, memory),
     )
+
+
+def _reasons(
+    memory: PlanningMemory, never_fitting: frozenset[ObjectKey], now_seconds: float
+) -> dict[ObjectKey, str]:
+    """Return why each job waits, in the words of before where they are young."""
+    reasons = {key_of(one.job): one.reason for one in memory.plan.waiting}
+    for key, error in memory.errors.items():
+        reasons[key] = f"planning fails on this job and goes on without it: {in_words(error)}"
+    before, said = memory.remarks, memory.said_seconds
+    memory.said_seconds = {}
+    for key, why in reasons.items():
+        old, since = before.waiting.get(key), said.get(key, now_seconds)
+        same = (key in before.never_fitting) == (key in never_fitting)
+        if old is not None and same and now_seconds < since + REWORDED_AFTER_SECONDS:
+            reasons[key] = old
+        elif old != why:
+            since = now_seconds
+        memory.said_seconds[key] = since
+    return reasons
 
 
 def _differing(before: PlanMemory, now: PlanMemory, state: ClusterState) -> frozenset[ObjectKey]:
