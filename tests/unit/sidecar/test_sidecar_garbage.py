@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sidecar_processes import Node, wait_until
+from sidecar_processes import Node, plan_of, wait_until
 
 from harmony_api.worker_protocol import (
+    HEADER,
     MAGIC,
     MAX_FRAME_BYTES,
     VERSION,
@@ -22,6 +23,7 @@ from harmony_api.worker_protocol import (
     ProtocolError,
     encode,
 )
+from harmony_sidecar.link_messages import JOIN, PLAN
 from harmony_worker.permits import PermitClient
 
 HELLO = encode(MessageType.HELLO, MAGIC, VERSION, HelloFlags.NONE, 0, 0)
@@ -46,6 +48,20 @@ frames = st.one_of(
     st.sampled_from(VALID),
     st.builds(lambda frame, cut: frame[:cut], st.sampled_from(VALID), st.integers(0, 30)),
     st.builds(lambda length: struct.pack("<H", length) + b"x", st.integers(0, 65535)),
+)
+
+
+GOOD_PLAN = json.dumps(plan_of("good/0", "victim/0", "stranger/0"))
+GOOD_JOIN = json.dumps(
+    {"member": "stranger/0", "chunked": True, "held": 0, "plan": json.loads(GOOD_PLAN)}
+)
+bodies = st.one_of(
+    st.binary(max_size=40),
+    st.sampled_from([GOOD_PLAN, GOOD_JOIN, "{}", "[" * 5000]).map(str.encode),
+    st.builds(lambda text, cut: text[:cut].encode(), st.just(GOOD_JOIN), st.integers(0, 400)),
+)
+link_messages = st.builds(
+    lambda kind, body: HEADER.pack(0, kind) + body, st.sampled_from([JOIN, PLAN]), bodies
 )
 
 
@@ -109,6 +125,30 @@ def test_garbage_on_the_arbiters_socket_disturbs_nobody(
     node, client = neighbours
     (path,) = (node.store / "election").glob("arbiter-*.sock")
     say_and_hear_the_end(socket.SOCK_SEQPACKET, str(path), chunks)
+    assert_undisturbed(client)
+
+
+@many
+@given(
+    join=st.one_of(st.just(HEADER.pack(0, JOIN) + GOOD_JOIN.encode()), link_messages),
+    descriptors=st.sampled_from([0, 1, 2, 2]),
+    rest=st.lists(st.one_of(link_messages, frames.filter(bool)), max_size=4),
+)
+def test_a_stranger_that_joins_the_arbiter_with_garbage_disturbs_nobody(
+    neighbours: tuple[Node, PermitClient], join: bytes, descriptors: int, rest: list[bytes]
+) -> None:
+    node, client = neighbours
+    (path,) = (node.store / "election").glob("arbiter-*.sock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
+        link.settimeout(10)
+        link.connect(str(path))
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            socket.send_fds(link, [join], [link.fileno()] * descriptors)
+            for message in rest:
+                link.send(message)
+            link.shutdown(socket.SHUT_WR)
+            while link.recv(4096):
+                pass
     assert_undisturbed(client)
 
 
