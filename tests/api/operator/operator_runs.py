@@ -1,7 +1,9 @@
 """Runs the operator as its container does, and asks the API server about the outcome."""
 
+import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import sys
@@ -184,8 +186,9 @@ def job(
 
 
 def free_port() -> int:
-    """Return a port that was free a moment ago."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    """Return a port that was free a moment ago, and that no outgoing connection takes."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("", port))
+            return port
