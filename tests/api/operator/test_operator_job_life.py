@@ -1,6 +1,7 @@
 """A job's life, from `kubectl apply` to its end, on a real API server."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 from operator_runs import Cluster, OperatorProcess, job
@@ -169,3 +170,48 @@ def test_waiting_for_a_free_slot_is_said_and_ends_by_itself(
     finish(here, nodes, "first")
     run_to(here, "second")
     finish(here, nodes, "second")
+
+
+@pytest.fixture
+def priority_classes(here: Cluster) -> Iterator[tuple[str, str]]:
+    """The names of a lower and a higher class."""
+    low, high = f"{here.namespace}-low", f"{here.namespace}-high"
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    here.apply(
+        {**kind, "metadata": {"name": low}, "value": 10},
+        {**kind, "metadata": {"name": high}, "value": 20},
+    )
+    yield low, high
+    here.kubectl("delete", "priorityclass", low, high)
+
+
+def test_a_job_of_higher_priority_takes_the_slots_and_the_other_goes_on_afterwards(
+    here: Cluster, nodes: StubNodes, priority_classes: tuple[str, str]
+) -> None:
+    low, high = priority_classes
+    exclusive = {"sharing": {"policy": "Exclusive"}}
+    here.apply(job("low", priorityClassName=low, **exclusive))
+    run_to(here, "low")
+    here.apply(job("high", priorityClassName=high, **exclusive))
+    run_to(here, "high")
+    preempted = here.wait_condition("low", "Suspended", reason="Preempted")
+    assert "high" in preempted["message"]
+    assert here.conditions("low")["Admitted"]["reason"] == "Preempted"
+    assert here.job("low")["status"]["state"] == "Preempted"
+    assert not [name for name in here.names("pods") if name.startswith("low-worker")]
+    finish(here, nodes, "high")
+    run_to(here, "low")
+    assert here.job("low")["status"]["restarts"] == 0
+    assert nodes.starts[here.namespace, "low-worker-0"] == 2
+    finish(here, nodes, "low")
+
+
+def test_a_job_with_a_template_of_300_kilobytes_runs(here: Cluster, nodes: StubNodes) -> None:
+    container = {"name": "worker", "image": "train", "args": ["x" * 1024] * 300}
+    large = job(workers=2, template={"spec": {"containers": [container]}})
+    here.kubectl("create", "--filename", "-", input=json.dumps(large))
+    run_to(here)
+    worker = json.loads(here.kubectl("get", "pod", "mlr-worker-1", "--output=json"))
+    main = next(one for one in worker["spec"]["containers"] if one["name"] == "worker")
+    assert main["args"] == container["args"]
+    finish(here, nodes)
