@@ -186,6 +186,16 @@ class TwoNeverComputeAtOnce(RuleBasedStateMachine):
             self.say(MessageType.ACQUIRE, self.request, phase, 0)
             self.doing = "waiting"
 
+    @precondition(lambda self: self.doing == "nothing")
+    @rule(phase=PHASES)
+    def run_a_phase(self, phase: Phase) -> None:
+        self.begin(phase)
+        self.hear(len(self.unheard))
+        if self.doing == "waiting":
+            self.look_for_the_grant()
+        if self.doing == "a phase":
+            self.finish()
+
     @precondition(lambda self: self.doing == "waiting")
     @rule()
     def look_for_the_grant(self) -> None:
@@ -230,14 +240,12 @@ class TwoNeverComputeAtOnce(RuleBasedStateMachine):
         self.generation += 1
         self.session.set_plan(plan(jobs, self.generation))
 
-    @rule()
-    def another_arbiter_takes_over(self) -> None:
-        """The sidecar finds out a while later, and its worker too."""
+    @rule(phase=PHASES)
+    def the_neighbours_sidecar_takes_over(self, phase: Phase) -> None:
+        """The worker's own finds out a while later, and the worker too."""
         self.hear(len(self.unheard))
         self.arbiter = self.new_arbiter()
-        if self.neighbour is not None:
-            self.neighbour = None
-            self.join()
+        self.join(phase)
 
     @precondition(lambda self: self.session.port is not None)
     @rule()
@@ -248,12 +256,13 @@ class TwoNeverComputeAtOnce(RuleBasedStateMachine):
     # ---- the neighbour
 
     @precondition(lambda self: self.neighbour is None)
-    @rule()
-    def join(self) -> None:
+    @rule(phase=PHASES)
+    def join(self, phase: Phase) -> None:
         self.neighbour = Neighbour()
         self.arbiter.join(
             NEIGHBOUR, plan("ab", self.generation), self.neighbour, chunked=True, held=Turn(0)
         )
+        self.ask(phase)
 
     @precondition(lambda self: self.neighbour is not None)
     @rule()
@@ -281,4 +290,4 @@ class TwoNeverComputeAtOnce(RuleBasedStateMachine):
 
 
 TestStandingLeave = TwoNeverComputeAtOnce.TestCase
-TestStandingLeave.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestStandingLeave.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
