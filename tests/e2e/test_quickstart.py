@@ -12,11 +12,12 @@ from cluster.provider import Cluster
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "quickstart.md"
+SUSPEND = '"suspend":true'
 
 
 @pytest.mark.timeout(900)
 def test_the_commands_of_the_quick_start_work_in_their_order(
-    harmony: None, cluster: Cluster, kubectl: Kubectl
+    harmony: None, cluster: Cluster, kubectl: Kubectl, tmp_path: Path
 ) -> None:
     jobs = Jobs("default", kubectl)
     blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
@@ -27,10 +28,10 @@ def test_the_commands_of_the_quick_start_work_in_their_order(
             if "logs mlp-worker-0" in block:
                 jobs.wait_for("mlp", "Running")
                 jobs.wait_for("transformer", "Running")
-            if "suspend" in block:
+            if SUSPEND in block:
                 jobs.wait_for("alone", "Running")
-            run(block.replace(" --watch", ""), cluster)
-            if '"suspend":true' in block:
+            run(block.replace(" --watch", ""), cluster, tmp_path)
+            if SUSPEND in block:
                 jobs.wait_for("alone", "Suspended")
         jobs.wait("nothing is left", lambda: not jobs.all("pods"))
     finally:
@@ -38,9 +39,13 @@ def test_the_commands_of_the_quick_start_work_in_their_order(
         kubectl("delete", "hj", "--all")
 
 
-def run(block: str, cluster: Cluster) -> None:
+def run(block: str, cluster: Cluster, home: Path) -> None:
     tools = binaries.path("kubectl").parent
-    environment = {"KUBECONFIG": str(cluster.kubeconfig), "PATH": f"{tools}:/usr/bin:/bin"}
+    environment = {
+        "HOME": str(home),
+        "KUBECONFIG": str(cluster.kubeconfig),
+        "PATH": f"{tools}:/usr/bin:/bin",
+    }
     done = subprocess.run(
         ["bash", "-eu", "-c", block], cwd=ROOT, env=environment, capture_output=True, text=True
     )
