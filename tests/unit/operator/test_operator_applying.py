@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from harmony_operator.actions import Delete
+from harmony_operator.actions import Delete, Try
 from harmony_operator.api_client import ApiClient
 from harmony_operator.applying import Applier, StepError
 from harmony_operator.event_posting import EventPoster
@@ -49,5 +49,27 @@ def test_a_conflict_that_is_not_about_the_uid_is_no_deletion() -> None:
                 await applier.carry_out((Delete(kind="Pod", key=KEY, uid="uid"),))
             await client.close()
             assert KEY in mirror.pods
+
+    asyncio.run(run())
+
+
+def test_a_webhook_that_cannot_rehearse_does_not_make_a_template_wrong() -> None:
+    async def refuse(request: web.Request) -> web.Response:
+        assert request.query["dryRun"] == "All"
+        message = 'admission webhook "audit.example.com" does not support dry run'
+        status = {"kind": "Status", "reason": "BadRequest", "message": message}
+        return web.json_response(status, status=400)
+
+    async def run() -> None:
+        app = web.Application()
+        app.add_routes([web.post(f"/api/v1/namespaces/{KEY.namespace}/pods", refuse)])
+        async with TestServer(app, host="127.0.0.1") as server:
+            info = kopf.ConnectionInfo(server=str(server.make_url("/")))
+            client = ApiClient(lambda: info)
+            mirror = Mirror(lambda _: None)
+            applier = Applier(client, mirror, EventPoster(client, "test"))
+            await applier.carry_out((Try(POD),))
+            await client.close()
+            assert not mirror.pods
 
     asyncio.run(run())
