@@ -57,7 +57,7 @@ def test_two_jobs_never_compute_at_once_and_all_is_recorded(make_node: MakeNode)
 
 
 def test_events_are_read_page_by_page(make_node: MakeNode) -> None:
-    sidecar = make_node("a/0").add("a")
+    sidecar = make_node("a/0", "absent/0").add("a")  # so that each phase waits for its grant
     train(sidecar.connect(), 400)
     wait_until(lambda: sidecar.state().turns["PUSH"] == 400)
     turns = sidecar.turns()
