@@ -249,3 +249,15 @@ def test_worker_state_carries_what_the_program_keeps() -> None:
 def test_importing_the_package_loads_no_torch() -> None:
     code = "import sys, harmony_worker; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_computation_that_fails_waits_for_the_device_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever gets the permit next would share the device with what is queued."""
+    waits: list[str] = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waits.append("waited"))
+    job = Job(Membership())
+    with pytest.raises(ZeroDivisionError), job.compute():
+        _ = 1 / 0
+    assert waits == ["waited"]
+    job.close()
