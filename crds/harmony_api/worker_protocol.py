@@ -26,7 +26,8 @@ sidecar to worker
     WAIT      empty; sent at least every WAIT_INTERVAL_SECONDS while a request is pending, so
               that a worker can tell a long wait from a dead sidecar
     STOP      u8 1 when the worker shall stop at an iteration boundary, else 0
-    RECALL    empty; the standing leave is over: ask with ACQUIRE again
+    RECALL    empty; the standing leave is over: ask with ACQUIRE again. Sent once more in answer to
+              a BEGIN without it
 
 A worker that hears nothing for SILENCE_SECONDS while it waits goes on without a permit. A
 late GRANT of a request that it gave up is answered by RELEASE with 0 bytes.
@@ -97,7 +98,8 @@ class GrantFlags(enum.IntFlag):
     STOP = 4
     """The plan asks the worker to stop at an iteration boundary."""
     STANDING = 8
-    """Nobody else is there: until a RECALL the next phases may start with BEGIN."""
+    """Nobody else is there: the next phases may start with BEGIN, until a RECALL comes, a GRANT
+    without this flag, or an epoch on the NetBoard that is not the GRANT's."""
 
 
 LENGTH: Final = struct.Struct("<H")
