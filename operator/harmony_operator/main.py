@@ -19,13 +19,12 @@ from typing import Any
 import kopf
 import prometheus_client
 
-from harmony_operator import metrics, pod_http, resync, watching
-from harmony_operator.api_client import ApiClient, ApiError
+from harmony_operator import binding_choice, metrics, pod_http, resync, watching
+from harmony_operator.api_client import ApiClient
 from harmony_operator.applying import Applier
 from harmony_operator.dispatch import Dispatcher
 from harmony_operator.event_posting import EventPoster
 from harmony_operator.gpu_binding import GpuBinding
-from harmony_operator.gpu_binding.choose import choose
 from harmony_operator.group_controller import GroupController
 from harmony_operator.job_controller import JobController
 from harmony_operator.leadership import Leadership, LeadershipLost
@@ -34,16 +33,10 @@ from harmony_operator.planner_task import LONGEST_SILENCE_SECONDS, PlannerTask
 from harmony_operator.scraping import Scraper
 from harmony_operator.settings import OperatorSettings
 
-_BINDING_SECONDS = 60.0
-"""So often it is asked whether another driver was installed meanwhile."""
 _JOBS_AT_ONCE = 32
 _GROUPS_AT_ONCE = 8
 
 _logger = logging.getLogger(__name__)
-
-
-class BindingChangedError(Exception):
-    """Devices are to be bound in another way than this process does."""
 
 
 class Operator:
@@ -109,9 +102,10 @@ class Operator:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(_or_end_at_once(leadership.keep()), name="leadership")
                 await resync.first_sync(client, self._dispatcher.mirror)
-                binding = await self._binding(client)
+                binding = await binding_choice.choose_now(client, self._settings)
                 _logger.info("devices are bound by: %s", binding.name)
-                tasks.create_task(self._end_when_another_binds(client, binding), name="binding")
+                still = binding_choice.end_when_another_binds(client, self._settings, binding)
+                tasks.create_task(still, name="binding")
                 await self._start(tasks, client, http, binding)
 
     async def _start(
@@ -140,25 +134,6 @@ class Operator:
         tasks.create_task(scraper.run(), name="scraper")
         tasks.create_task(resync.keep_in_sync(client, mirror), name="resync")
         tasks.create_task(self._count(), name="metrics")
-
-    async def _binding(self, client: ApiClient) -> GpuBinding:
-        served = await client.served("resource.k8s.io/v1")
-        classes: frozenset[str] = frozenset()
-        if "resource.k8s.io/v1 deviceclasses" in served:
-            found = await client.list_metadata("DeviceClass")
-            classes = frozenset(one["metadata"]["name"] for one in found["items"] or ())
-        return choose(self._settings, served, classes)
-
-    async def _end_when_another_binds(self, client: ApiClient, binding: GpuBinding) -> None:
-        """Raise BindingChangedError once a driver was installed or removed: a rare event."""
-        while True:
-            await asyncio.sleep(_BINDING_SECONDS)
-            try:
-                now = await self._binding(client)
-            except ApiError:
-                continue
-            if now.name != binding.name:
-                raise BindingChangedError(f"devices are to be bound by: {now.name}")
 
     def _wake_planner(self) -> None:
         if self._planner is not None:
