@@ -170,6 +170,9 @@ def test_a_third_job_shares_or_waits_and_is_told_why(jobs: Jobs, one_gpu: str) -
         )
     )
     greedy["spec"]["sharing"]["deviceMemory"] = {"footprint": "70Gi"}
+    for one in (third, greedy):
+        hint = {"computeMilliseconds": 50, "pullMilliseconds": 20, "pushMilliseconds": 20}
+        one["spec"]["profile"] = hint
     jobs.apply(first, second)
     for name in ("first", "second"):
         jobs.wait(f"{name} is measured", lambda name=name: jobs.status(name).get("profiles"))
