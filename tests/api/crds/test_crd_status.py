@@ -254,14 +254,19 @@ def test_a_job_stored_before_a_field_existed_is_read_with_its_default(
 ) -> None:
     now = harmony_jobs()
     now["spec"]["group"] = "aged.harmony.dev"
-    now["metadata"]["name"] = "harmonyjobs.aged.harmony.dev"
-    now["spec"]["names"] |= {"shortNames": [], "categories": []}
+    # Names of its own, since kubectl remembers for a while what it could ask for by a name.
+    now["metadata"]["name"] = aged = "agedjobs.aged.harmony.dev"
+    now["spec"]["names"] = {
+        "kind": "AgedJob",
+        "listKind": "AgedJobList",
+        "plural": "agedjobs",
+        "singular": "agedjob",
+    }
     before = json.loads(json.dumps(now))
     spec = before["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec["properties"] = {name: spec["properties"][name] for name in ("workers", "suspend")}
     del spec["x-kubernetes-validations"]
-    aged = "harmonyjobs.aged.harmony.dev"
-    job = {**MINIMAL, "apiVersion": "aged.harmony.dev/v1alpha1"}
+    job = {**MINIMAL, "apiVersion": "aged.harmony.dev/v1alpha1", "kind": "AgedJob"}
     kubectl("create", "-f", "-", input=json.dumps(before))
     try:
         kubectl("wait", "--for=condition=Established", "crd", aged)
@@ -269,7 +274,7 @@ def test_a_job_stored_before_a_field_existed_is_read_with_its_default(
         kubectl("replace", "-f", "-", input=json.dumps(now))
         found = read_until_defaulted(kubectl, namespace, aged)
         assert found["spec"]["failurePolicy"] == {"backoffLimit": 6}
-        found["apiVersion"] = MINIMAL["apiVersion"]
+        found |= {"apiVersion": MINIMAL["apiVersion"], "kind": MINIMAL["kind"]}
         assert HarmonyJob.from_cluster(found).spec == HarmonyJob.model_validate(MINIMAL).spec
         suspend = json.dumps({"spec": {"suspend": True}})
         kubectl("-n", namespace, "patch", aged, "small", "--type=merge", "-p", suspend)
