@@ -180,7 +180,7 @@ def test_a_third_job_shares_or_waits_and_is_told_why(jobs: Jobs, one_gpu: str) -
     jobs.wait_for("greedy", "Admitted", "False", "WaitingForSlot")
     jobs.wait(
         "greedy is told how much memory is there",
-        lambda: "70 GiB" in jobs.condition("greedy", "Admitted")["message"],
+        lambda: "sharing.deviceMemory" in jobs.condition("greedy", "Admitted")["message"],
     )
     jobs.wait(
         "the third is told whom it shares with, or why it waits",
