@@ -169,6 +169,9 @@ class ControlPlane:
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",
+            # A lost node's pods are given up after half a minute, not after five.
+            "--default-not-ready-toleration-seconds=30",
+            "--default-unreachable-toleration-seconds=30",
             # Webhooks are called by their pods' addresses: no kube-proxy runs here.
             "--enable-aggregator-routing=true",
             f"--kubelet-client-certificate={to_kubelets.certificate}",
