@@ -7,16 +7,17 @@ change. An object from a cluster is accepted as it is: its `status` is not looke
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
+from harmony_api.failure_policy import FailurePolicy
 from harmony_api.pod_template import PodTemplate, TemplateMetadata
 from harmony_api.profile import JobProfile
-from harmony_api.quantity import ByteQuantity, parse_bytes
-from harmony_api.resource_model import Items, ResourceModel
+from harmony_api.resource_model import ResourceModel
 from harmony_api.schema_rules import Rule, immutable, rules
+from harmony_api.sharing import Sharing
 
 API_VERSION: Final = "harmony.dev/v1alpha1"
 KIND: Final = "HarmonyJob"
@@ -136,77 +137,6 @@ class Workers(ResourceModel):
         return self.replicas or self.max_replicas or 1
 
 
-class MemoryRange(ResourceModel):
-    """How much memory a worker uses, and with how little it can still run."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            Rule(
-                holds="!has(self.minimum)"
-                " || !isQuantity(string(self.minimum)) || !isQuantity(string(self.footprint))"
-                " || !quantity(string(self.minimum))"
-                ".isGreaterThan(quantity(string(self.footprint)))",
-                message="minimum is above footprint: lower minimum or raise footprint",
-                message_expression="'minimum (' + string(self.minimum)"
-                " + ') is above footprint (' + string(self.footprint)"
-                " + '): lower minimum or raise footprint'",
-            )
-        )
-    )
-
-    footprint: ByteQuantity = Field(description="What it uses when it is alone.")
-    minimum: ByteQuantity | None = Field(
-        default=None,
-        description="What it can be held to; below the footprint it is spilled or swapped.",
-    )
-
-    @model_validator(mode="after")
-    def _minimum_within_footprint(self) -> Self:
-        if self.minimum_bytes > self.footprint_bytes:
-            raise ValueError(
-                f"minimum ({self.minimum}) is above footprint ({self.footprint}): "
-                "lower minimum or raise footprint"
-            )
-        return self
-
-    @property
-    def footprint_bytes(self) -> int:
-        """The footprint in bytes."""
-        return parse_bytes(self.footprint)
-
-    @property
-    def minimum_bytes(self) -> int:
-        """The minimum in bytes; the footprint where none is given."""
-        return self.footprint_bytes if self.minimum is None else parse_bytes(self.minimum)
-
-
-class NodeStore(ResourceModel):
-    """The job's part of the node's store."""
-
-    capacity: ByteQuantity = Field(description="Room for spilled blocks.")
-
-
-class Sharing(ResourceModel):
-    """Under which conditions the job shares its slots with others."""
-
-    policy: Literal["Shared", "Exclusive"] = Field(
-        default="Shared", description="Exclusive: no other job uses its slots."
-    )
-    max_slowdown_percent: int = Field(
-        default=100,
-        ge=0,
-        le=10_000,
-        description="100 x (seconds per iteration shared / alone - 1) that sharing may cost it.",
-    )
-    device_memory: MemoryRange | None = Field(
-        default=None, description="Device memory of one worker."
-    )
-    host_memory: MemoryRange | None = Field(default=None, description="Host memory of one worker.")
-    store: NodeStore | None = Field(
-        default=None, description="Room in the store of each of its nodes."
-    )
-
-
 class ProfileHint(ResourceModel):
     """What an iteration costs, as the user expects it; measurement replaces it."""
 
@@ -251,68 +181,6 @@ class Completion(ResourceModel):
         default="AllWorkers", description="Whose success is the job's; the chief is worker 0."
     )
     clean_servers: bool = Field(default=True, description="Remove the servers after success.")
-
-
-class ExitCodes(ResourceModel):
-    """Matches a container's exit code."""
-
-    container_name: str | None = Field(
-        default=None, max_length=63, description="The container; absent: the worker or server."
-    )
-    operator: Literal["In", "NotIn"] = Field(description="Whether the code is one of the values.")
-    values: Items[Annotated[int, Field(ge=0, le=255)]] = Field(
-        min_length=1, max_length=255, description="Exit codes."
-    )
-
-
-class PodCondition(ResourceModel):
-    """Matches a condition of a pod."""
-
-    type: str = Field(min_length=1, max_length=316, description="Such as DisruptionTarget.")
-    status: Literal["True", "False", "Unknown"] = Field(
-        default="True", description="The status that it must have."
-    )
-
-
-class FailureRule(ResourceModel):
-    """What to do about one kind of failure."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            Rule(
-                holds="has(self.onExitCodes)"
-                " != (has(self.onPodConditions) && size(self.onPodConditions) > 0)",
-                message="a rule matches either onExitCodes or onPodConditions: give one",
-            )
-        )
-    )
-
-    action: Literal["Fail", "Restart", "Ignore"] = Field(
-        description="Fail the job, restart and count it, or restart and do not count it."
-    )
-    on_exit_codes: ExitCodes | None = Field(
-        default=None, description="Matches the exit code of a container."
-    )
-    on_pod_conditions: Items[PodCondition] = Field(
-        default=(), max_length=20, description="Matches a pod that has any of these conditions."
-    )
-
-    @model_validator(mode="after")
-    def _one_thing_to_match(self) -> Self:
-        if (self.on_exit_codes is None) == (not self.on_pod_conditions):
-            raise ValueError("a rule matches either onExitCodes or onPodConditions: give one")
-        return self
-
-
-class FailurePolicy(ResourceModel):
-    """How often a job may be restarted, and what is an exception; the first match decides."""
-
-    backoff_limit: int = Field(
-        default=6, ge=0, le=1_000_000, description="Restarts after which the job has failed."
-    )
-    rules: Items[FailureRule] = Field(
-        default=(), max_length=20, description="Exceptions; the first that matches decides."
-    )
 
 
 class VolumeClaimTemplate(ResourceModel):

@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from harmony_api.node_plan import NodePlan
 from harmony_api.sidecar_state import PhaseName, SidecarState
@@ -30,18 +30,15 @@ from harmony_api.worker_protocol import (
     encode,
 )
 from harmony_sidecar.accounts import TurnAccounts
+from harmony_sidecar.arbiter_port import ArbiterPort
 from harmony_sidecar.cyclic_order import Member
+from harmony_sidecar.fail_open import nobody_answers
 from harmony_sidecar.held_turn import NEVER_NANOSECONDS, HeldTurn, PermitRequest
 from harmony_sidecar.link_messages import AT_ONCE
 from harmony_sidecar.turn_ring import PHASE_NAMES, EndedBy, PastTurn
 from harmony_sidecar.worker_progress import WorkerProgress
 
 log = logging.getLogger(__name__)
-
-NO_PLAN_NANOSECONDS: Final = 10_000_000_000
-"""Without a plan this long after the start, workers go on uncoordinated."""
-NO_ARBITER_NANOSECONDS: Final = 2_000_000_000
-"""Without an arbiter this long, workers go on uncoordinated."""
 
 # Plain integers: operations on flag enums are slow, and this is the permit path.
 _SECONDARY: Final = int(GrantFlags.SECONDARY)
@@ -50,25 +47,6 @@ _STOP: Final = int(GrantFlags.STOP)
 _STANDING: Final = int(GrantFlags.STANDING)
 _WAIT_NANOSECONDS: Final = int(0.8 * WAIT_INTERVAL_SECONDS * 1e9)
 _PERMIT_PHASES: Final = {int(p): p for p in (Phase.PULL, Phase.COMP, Phase.PUSH)}
-
-
-class ArbiterPort(Protocol):
-    """The way to the arbiter, in this process or another."""
-
-    def acquire(self, request: int, phase: Phase) -> None:
-        """Ask for a permit."""
-
-    def release(self, turn: Turn) -> None:
-        """Return a turn; 0 withdraws the request."""
-
-    def set_plan(self, plan: NodePlan) -> None:
-        """Pass a new plan on."""
-
-    def leave(self) -> None:
-        """The worker is gone."""
-
-    def close(self) -> None:
-        """Part without a farewell: the worker is still there."""
 
 
 class WorkerSession:
@@ -325,15 +303,12 @@ class WorkerSession:
         if request is None:
             return
         measured_only = self.plan is not None and self.plan.permits == "None"
-        if measured_only:
-            nobody_answers = True
-        elif self.plan is None:
-            nobody_answers = now_ns - self._started_ns > NO_PLAN_NANOSECONDS
-        else:
-            nobody_answers = (
-                not self._port_answers and now_ns - self._port_lost_ns > NO_ARBITER_NANOSECONDS
-            )
-        if nobody_answers:
+        if measured_only or nobody_answers(
+            now_ns,
+            started_ns=self._started_ns,
+            lost_ns=None if self._port_answers else self._port_lost_ns,
+            has_plan=self.plan is not None,
+        ):
             if not measured_only:
                 self._count_uncoordinated()
             start_ns = self._send_grant(request, Turn(0), 0, _UNCOORDINATED)

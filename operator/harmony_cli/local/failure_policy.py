@@ -7,7 +7,7 @@ ignores; progress since the last one earns no new tries, as in batch/v1 Job.
 from dataclasses import dataclass
 from typing import Literal
 
-from harmony_api.job import FailurePolicy, FailureRule
+from harmony_api.failure_policy import FailurePolicy, FailureRule
 
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 30.0

@@ -14,8 +14,9 @@ from typing import Any, cast
 
 from harmony_api.conditions import ConditionType
 from harmony_api.harmony_group import GroupMember
-from harmony_api.job import HarmonyJob, MemoryRange
+from harmony_api.job import HarmonyJob
 from harmony_api.profile import JobProfile
+from harmony_api.sharing import MemoryRange
 from harmony_operator.builders.names import member_name
 from harmony_operator.builders.placement import tolerate_devices
 from harmony_operator.gpu_binding import GpuBinding

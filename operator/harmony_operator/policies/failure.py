@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from harmony_api.conditions import FailedReason
-from harmony_api.job import FailurePolicy, FailureRule
+from harmony_api.failure_policy import FailurePolicy, FailureRule
 from harmony_api.job_status import HarmonyJobStatus
 from harmony_operator.observed import ObservedPod
 from harmony_operator.policies.ending import Ending

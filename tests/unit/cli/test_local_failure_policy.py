@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harmony_api.job import FailurePolicy
+from harmony_api.failure_policy import FailurePolicy
 from harmony_cli.local.failure_policy import (
     LONGEST_DELAY_SECONDS,
     Decision,

@@ -64,6 +64,9 @@ def profile(compute: int, pull: int, push: int, **fields: Any) -> JobProfile:
     )
 
 
+GOOD = profile(100, 50, 50)
+
+
 @dataclass
 class Cluster:
     """What is seen, and the memory of one operator."""

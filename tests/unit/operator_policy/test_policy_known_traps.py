@@ -1,17 +1,13 @@
 """Mistakes that other operators became known for, each as a test."""
 
-from dataclasses import replace
-
-import pytest
-from policy_cluster import KEY, NARROW, SETTINGS, Cluster, foreign_servers, job_manifest
+from policy_cluster import SETTINGS, Cluster, foreign_servers, job_manifest
 
 from harmony_api.conditions import ConditionType
-from harmony_operator.actions import Create, Delete, Step, Try
-from harmony_operator.observed import ApiProblem, ObjectKey, ObservedService
+from harmony_operator.actions import Create, Delete, Step
+from harmony_operator.observed import ApiProblem
 from harmony_operator.parsing import parse_job, parse_pod
 from harmony_operator.reconcile import reconcile
 
-SUCCEEDED, FAILED = ConditionType.SUCCEEDED, ConditionType.FAILED
 RUNNING = ConditionType.RUNNING
 
 
@@ -141,32 +137,6 @@ def test_a_pod_that_is_being_deleted_decides_nothing() -> None:
         assert cluster.created.count("mlr-worker-0") == 2
 
 
-def test_a_pod_failed_by_a_node_shutdown_is_replaced() -> None:
-    cluster = Cluster(job_manifest()).run()
-    reason = "Terminated", "Pod was terminated in response to imminent node shutdown."
-    cluster.fail_without_container("mlr-worker-0", *reason)
-    del cluster.pods["mlr-worker-0"]["status"]["containerStatuses"]
-    cluster.settle()
-    cluster.pass_time(30)
-    assert cluster.created.count("mlr-worker-0") == 2
-    assert cluster.status.restarts == 0
-
-
-def test_a_node_that_refuses_every_pod_is_not_stormed() -> None:
-    cluster = Cluster(job_manifest())
-    cluster.place("node-a")
-    cluster.settle()
-    for _ in range(100):
-        if "mlr-worker-0" in cluster.pods:
-            refusal = "UnexpectedAdmissionError", "Allocate failed: no GPU is left"
-            cluster.fail_without_container("mlr-worker-0", *refusal)
-        cluster.pass_time(1)
-    assert cluster.created.count("mlr-worker-0") <= 5
-    assert cluster.reason(RUNNING) == "PodRefused"
-    assert "Allocate failed: no GPU is left" in cluster.condition(RUNNING).message
-    assert cluster.event_reasons.count("PodRefused") == 1
-
-
 def test_conditions_are_set_when_the_creation_of_children_fails() -> None:
     cluster = Cluster(job_manifest())
     cluster.place("node-a")
@@ -191,65 +161,6 @@ def test_conditions_are_set_when_the_creation_of_children_fails() -> None:
     cluster.settle()
     assert set(cluster.pods) == {"mlr-server-0", "mlr-worker-0"}
     assert cluster.reason(RUNNING) == "ServersStarting"
-
-
-def test_a_pod_of_unknown_phase_is_neither_done_nor_replaced() -> None:
-    cluster = Cluster(job_manifest()).run()
-    cluster.pods["mlr-worker-0"]["status"]["phase"] = "Unknown"
-    cluster.pass_time(3600)
-    assert cluster.created.count("mlr-worker-0") == 1
-    assert cluster.status.restarts == 0
-    cluster.pods["mlr-worker-0"]["status"] = {}
-    cluster.settle()
-    assert cluster.created.count("mlr-worker-0") == 1
-
-
-def test_a_container_whose_end_nobody_saw_is_lost_and_not_counted() -> None:
-    cluster = Cluster(job_manifest(failurePolicy={"backoffLimit": 0})).run()
-    cluster.exit("mlr-worker-0", 137, reason="ContainerStatusUnknown")
-    cluster.pass_time(30)
-    assert cluster.status.restarts == 0
-    assert cluster.created.count("mlr-worker-0") == 2
-
-
-def test_a_silent_node_alone_replaces_nothing() -> None:
-    cluster = Cluster(job_manifest(workers=2)).run()
-    cluster.lose_node("node-b")
-    cluster.set_condition("mlr-worker-1", "Ready", "False")
-    cluster.settle()
-    assert cluster.created.count("mlr-worker-1") == 1
-    assert cluster.reason(RUNNING) == "WorkersRestarting"
-    assert "node-b, which does not answer" in cluster.condition(RUNNING).message
-    cluster.nodes["node-b"] = True
-    cluster.set_condition("mlr-worker-1", "Ready", "True")
-    cluster.settle()
-    assert cluster.status.state == "Running"
-
-
-def test_a_pod_that_stays_terminating_on_a_silent_node_is_replaced_under_another_name() -> None:
-    cluster = Cluster(job_manifest(workers=2)).run()
-    cluster.lose_node("node-b")
-    cluster.delete("mlr-worker-1")
-    cluster.place("node-a", "node-c")
-    cluster.nodes["node-c"] = True
-    cluster.settle()
-    assert set(cluster.pods) == {"mlr-server-0", "mlr-worker-0", "mlr-worker-1", "mlr-worker-1-1"}
-    assert cluster.pods["mlr-worker-1-1"]["spec"]["hostname"] == "mlr-worker-1"
-    assert cluster.pod("mlr-worker-0").stop_asked_seconds is None, "its peer goes on"
-    cluster.lose_node("node-c")
-    cluster.start("mlr-worker-1-1")
-    cluster.delete("mlr-worker-1-1")
-    cluster.settle()
-    assert "mlr-worker-1-2" in cluster.pods
-
-
-def test_a_pod_that_is_stuck_terminating_does_not_block_its_job_for_ever() -> None:
-    cluster = Cluster(job_manifest()).run()
-    cluster.delete("mlr-worker-0")
-    cluster.pass_time(120)
-    assert cluster.created.count("mlr-worker-0-1") == 0
-    cluster.pass_time(300)
-    assert "mlr-worker-0-1" in cluster.pods
 
 
 def test_a_status_that_an_older_operator_wrote_is_no_error() -> None:
@@ -324,88 +235,6 @@ def test_an_image_that_cannot_be_pulled_is_told_once_however_often_the_kubelet_t
     assert cluster.status_writes == writes
     assert cluster.event_reasons.count("ImageMissing") == 1
     assert cluster.condition(RUNNING).message.startswith("worker 0: ErrImagePull: image")
-
-
-def test_pods_of_an_earlier_job_of_the_same_name_are_neither_counted_nor_deleted() -> None:
-    cluster = Cluster(job_manifest()).run()
-    cluster.manifest["metadata"]["uid"] = "another-uid"
-    cluster.manifest["status"] = {}
-    cluster.exit("mlr-worker-0")
-    cluster.place("node-a")
-    group = cluster.group
-    assert group is not None
-    member = group.spec.members[0].model_copy(update={"job_uid": "another-uid"})
-    spec = group.spec.model_copy(update={"members": (member,)})
-    cluster.group = type(group)(**{**vars(group), "spec": spec})
-    before = set(cluster.pods)
-    cluster.settle()
-    assert set(cluster.pods) == before
-    assert cluster.status.state == "Starting"
-    assert cluster.reason(RUNNING) == "NameConflict"
-    cluster.pods.clear()
-    cluster.services.clear()
-    cluster.settle()
-    assert set(cluster.pods) == {"mlr-server-0", "mlr-worker-0"}
-
-
-@pytest.mark.parametrize("left", ["PersistentVolumeClaim", "Service"])
-def test_what_an_earlier_job_of_the_same_name_left_is_not_taken_for_the_jobs_own(
-    left: str,
-) -> None:
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    spec = {"checkpoint": {"volumeClaimTemplate": {"spec": claim}}}
-    cluster = Cluster(job_manifest(**spec))
-    if left == "Service":
-        name = KEY.name
-        cluster.services[KEY] = ObservedService(key=KEY, owner_uid="earlier")
-    else:
-        name = "mlr-server-0"
-        cluster.volume_claims[ObjectKey("team", name)] = replace(NARROW, owner_uid="earlier")
-    cluster.place("node-a")
-    cluster.settle()
-    assert not cluster.pods
-    assert cluster.reason(RUNNING) == "NameConflict"
-    assert f"an earlier job of this name left is gone: {left} {name}" in (
-        cluster.condition(RUNNING).message
-    )
-    cluster.services.clear()
-    cluster.volume_claims.clear()
-    cluster.settle()
-    assert set(cluster.pods) == {"mlr-server-0", "mlr-worker-0"}
-
-
-def test_a_job_that_was_changed_while_it_was_suspended_goes_on_with_its_own_claim() -> None:
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    spec = {"checkpoint": {"volumeClaimTemplate": {"spec": claim}}}
-    cluster = Cluster(job_manifest(**spec)).run()
-    cluster.edit(suspend=True)
-    for _ in range(3):
-        cluster.settle()
-        cluster.stop_obediently()
-        cluster.reap()
-    assert not cluster.pods
-    cluster.edit(suspend=False)
-    tried = [step for step in cluster.look().steps if isinstance(step, Try)]
-    assert tried
-    assert all(step.manifest["kind"] == "Pod" for step in tried)
-    assert cluster.run().status.state == "Running"
-
-
-def test_a_users_claim_of_a_servers_name_is_not_written_to() -> None:
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    spec = {"checkpoint": {"volumeClaimTemplate": {"spec": claim}}}
-    cluster = Cluster(job_manifest(**spec))
-    theirs = ObjectKey("team", "mlr-server-0")
-    cluster.volume_claims[theirs] = NARROW
-    cluster.refuse = lambda step: (
-        ApiProblem(status=409, reason="AlreadyExists", message="it exists", what="create it")
-        if isinstance(step, Create) and step.manifest["kind"] == "PersistentVolumeClaim"
-        else None
-    )
-    cluster.place("node-a")
-    cluster.look()
-    assert cluster.reason(RUNNING) == "NameConflict"
-    assert not cluster.pods
 
 
 def test_a_job_that_is_being_deleted_is_left_alone() -> None:
