@@ -8,17 +8,16 @@ whose node plan says stop ends with 75. Programs do not run: a test says how a p
 import asyncio
 import json
 import ssl
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import aiohttp
 
 from cluster.api_server import ApiServer
+from cluster.loop_thread import LoopThread
 
 STOPPED = 75
 """Exit code of a worker that stopped at an iteration boundary."""
@@ -28,7 +27,7 @@ Key = tuple[str, str]
 """Namespace and name of a pod."""
 
 
-class StubNodes:
+class StubNodes(LoopThread):
     """Ready nodes, on which every pod with Harmony's role label runs at once."""
 
     def __init__(
@@ -40,6 +39,7 @@ class StubNodes:
         selector: str = "harmony.dev/role",
     ) -> None:
         """`allocatable` is what each node offers besides the usual."""
+        super().__init__()
         self.names = tuple(names)
         self.allocatable = {"cpu": "8", "memory": "32Gi", "pods": "500", **(allocatable or {})}
         self.starts: dict[Key, int] = defaultdict(int)
@@ -57,26 +57,9 @@ class StubNodes:
         self._selector = selector
         self._pods: dict[Key, Raw] = {}
         self._touched: dict[str, str] = {}
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._tasks: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
         self._session: aiohttp.ClientSession | None = None
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._do(self._open())
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._do(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
 
     def pods(self, namespace: str) -> dict[str, Raw]:
         """Return the pods of a namespace by name, as seen last."""
@@ -99,9 +82,6 @@ class StubNodes:
     def patch_status(self, namespace: str, name: str, status: Raw) -> None:
         """Merge into a pod's status."""
         self._do(self._patch_status(self._pods[namespace, name], status))
-
-    def _do(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
 
     async def _open(self) -> None:
         context = ssl.create_default_context(cafile=str(self._certificate_authority))

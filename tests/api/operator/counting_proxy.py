@@ -5,67 +5,35 @@ Reads and watches pass through. After a write was carried out, and before its an
 changed and the operator does not know.
 """
 
-import asyncio
 import json
 import ssl
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 import aiohttp
 from aiohttp import web
 
 from cluster.api_server import ApiServer
+from cluster.loop_thread import LoopThread
 
 _HOP_HEADERS = {"connection", "transfer-encoding", "content-length", "content-encoding", "host"}
 
 
-class CountingProxy:
+class CountingProxy(LoopThread):
     """The proxy; `kubeconfig` leads through it."""
 
     after_write: Callable[[], None]
     """Called after each write, by the proxy's thread."""
 
     def __init__(self, server: ApiServer, folder: Path) -> None:
+        super().__init__()
         self.writes: list[str] = []
         """`METHOD path` of each write but those of the Lease."""
         self.after_write = lambda: None
         self._server = server
         self._folder = folder
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        port = self._do(self._open())
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "proxy",
-            "clusters": [{"name": "proxy", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-            "users": [{"name": "proxy", "user": {"token": self._server.token}}],
-            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
-        }
-        self.kubeconfig = self._folder / "proxy-kubeconfig"
-        self.kubeconfig.write_text(json.dumps(config))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._do(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-
-    def _do(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
-
-    async def _open(self) -> int:
+    async def _open(self) -> None:
         context = ssl.create_default_context(cafile=str(self._server.certificate_authority))
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=context, limit=0),
@@ -79,7 +47,16 @@ class CountingProxy:
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
         port: int = self._runner.addresses[0][1]
-        return port
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "proxy",
+            "clusters": [{"name": "proxy", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+            "users": [{"name": "proxy", "user": {"token": self._server.token}}],
+            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
+        }
+        self.kubeconfig = self._folder / "proxy-kubeconfig"
+        self.kubeconfig.write_text(json.dumps(config))
 
     async def _close(self) -> None:
         await self._runner.cleanup()
