@@ -22,6 +22,12 @@ class ExitCodes(ResourceModel):
         min_length=1, max_length=255, description="Exit codes."
     )
 
+    def match(self, exit_code: int, *, container: str) -> bool:
+        """Whether they are about this end of this worker's or server's main container."""
+        if self.container_name not in (None, container):
+            return False
+        return (exit_code in self.values) == (self.operator == "In")
+
 
 class PodCondition(ResourceModel):
     """Matches a condition of a pod."""

@@ -48,6 +48,4 @@ def backoff_seconds(failures: int) -> float:
 
 def _matches(rule: FailureRule, container: str, code: int) -> bool:
     codes = rule.on_exit_codes
-    if codes is None or codes.container_name not in (None, container):
-        return False
-    return (code in codes.values) == (codes.operator == "In")
+    return codes is not None and codes.match(code, container=container)

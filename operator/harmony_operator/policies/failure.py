@@ -126,9 +126,8 @@ def _matches(rule: FailureRule, pod: ObservedPod) -> bool:
     codes = rule.on_exit_codes
     if codes is None:
         return any(pod.conditions.get(one.type) == one.status for one in rule.on_pod_conditions)
-    if pod.termination is None or codes.container_name not in (None, pod.role):
-        return False
-    return (pod.termination.exit_code in codes.values) == (codes.operator == "In")
+    end = pod.termination
+    return end is not None and codes.match(end.exit_code, container=pod.role)
 
 
 def _times(restarts: int) -> str:
