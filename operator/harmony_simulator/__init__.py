@@ -1,0 +1,1 @@
+"""Discrete-event simulation of a cluster on job traces, by the planner's own decisions."""

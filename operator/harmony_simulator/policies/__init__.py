@@ -1,0 +1,1 @@
+"""Policies under the charges of Muri's published simulator."""
