@@ -16,8 +16,7 @@ or of the core that the servers share.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from enum import IntEnum
+from dataclasses import dataclass
 from typing import Final
 
 from harmony_planner.snapshot import Network
@@ -27,6 +26,8 @@ MEASURED_ITERATIONS: Final = 24
 _LARGEST_EVENT_COUNT: Final = 4000
 """Ends a run of members whose lengths differ so much that the longest hardly iterates."""
 _RESOLUTION_SECONDS: Final = 1e-9
+_STATE_DIGITS: Final = 8
+"""Of the seconds that are left: what differs by less is the same state."""
 
 
 @dataclass(frozen=True)
@@ -42,105 +43,122 @@ class Iteration:
     """Workers on the node, each on a slot of its own from slot 0 up."""
 
 
-class _Stage(IntEnum):
-    PULL = 0
-    COMP = 1
-    PUSH = 2
-    SYNC = 3
+_PULL, _COMP, _PUSH, _SYNC = range(4)
+"""The stages of an iteration, in their sequence."""
 
 
-@dataclass(eq=False)
 class _Worker:
-    member: int
-    rounds: int
-    slot: int
-    seconds: tuple[float, float, float, float]
-    """By stage; the update of a job is run by its first worker."""
-    stage: _Stage = _Stage.PULL
-    running: bool = False
-    remaining: float = 0.0
+    __slots__ = ("member", "remaining", "rounds", "running", "seconds", "slot", "stage")
 
-    def enter(self, stage: _Stage) -> None:
+    def __init__(self, index: int, slot: int, member: Iteration) -> None:
+        self.member = index
+        self.rounds = member.rounds
+        self.slot = slot
+        self.seconds = (
+            member.pull_seconds,
+            member.compute_seconds,
+            member.push_seconds,
+            member.update_seconds,
+        )
+        """By stage; the update of a job is run by its first worker."""
+        self.stage = _PULL
         self.running = False
-        self.stage = stage
-        self.remaining = self.seconds[stage]
+        self.remaining = member.pull_seconds
 
 
-@dataclass(eq=False)
 class _Permit:
     """One resource that a single worker uses at a time, given out in cyclic order."""
 
-    stages: tuple[_Stage, ...]
-    turns: Sequence[int]
-    """Turns of each member in a cycle."""
-    workers: Sequence[_Worker]
-    """Those that may ask for it."""
-    holder: _Worker | None = None
-    last: int = -1
-    taken: dict[int, int] = field(default_factory=dict)
+    __slots__ = ("holder", "last", "ready", "taken", "turns")
 
-    def grant(self) -> None:
+    def __init__(self, turns: Sequence[int]) -> None:
+        self.turns = turns
+        """Turns of each member in a cycle."""
+        self.taken = [0] * len(turns)
+        self.last = -1
+        self.holder: _Worker | None = None
+        """Who uses it, until its phase ends."""
+        self.ready: list[_Worker] = []
+
+    def grant(self, running: list[_Worker]) -> None:
         """Choose a holder where there is none."""
-        if self.is_free():
-            self.holder = self.choose(self.ready())
-            if self.holder is not None:
-                self.holder.running = True
+        if self.holder is None and self.ready:
+            self.holder = self.choose(self.ready)
+            self.start(self.holder, running)
 
-    def is_free(self) -> bool:
-        holder = self.holder
-        return holder is None or not (holder.running and holder.stage in self.stages)
+    def leave(self) -> None:
+        """The holder's phase has ended."""
+        self.holder = None
 
-    def ready(self) -> list[_Worker]:
-        return [w for w in self.workers if w.stage in self.stages and not w.running]
+    def start(self, worker: _Worker, running: list[_Worker]) -> None:
+        worker.running = True
+        running.append(worker)
 
-    def choose(self, ready: Sequence[_Worker]) -> _Worker | None:
-        """Return the worker that is next, and count its turn."""
-        if not ready:
-            return None
-        first = min(ready, key=self.place)
-        if self.spent(first.member):
-            self.taken.clear()
-        self.taken[first.member] = self.taken.get(first.member, 0) + 1
-        self.last = first.member
+    def choose(self, ready: Sequence[_Worker]) -> _Worker:
+        """Return the worker that is next, no longer ready, and count its turn."""
+        first = ready[0] if len(ready) == 1 else min(ready, key=self.place)
+        self.ready.remove(first)
+        member = first.member
+        if self.taken[member] >= self.turns[member]:
+            self.taken = [0] * len(self.turns)
+        self.taken[member] += 1
+        self.last = member
         return first
 
     def place(self, worker: _Worker) -> tuple[bool, int, int]:
         behind_last = (worker.member - self.last - 1) % len(self.turns)
-        return self.spent(worker.member), behind_last, worker.slot
+        return self.taken[worker.member] >= self.turns[worker.member], behind_last, worker.slot
 
-    def spent(self, member: int) -> bool:
-        return self.taken.get(member, 0) >= self.turns[member]
+    def state(self) -> tuple[object, ...]:
+        """Return what its next choices depend on, besides who is ready."""
+        return self.last, id(self.holder), *self.taken
 
 
-@dataclass(eq=False)
 class _Link(_Permit):
     """The link, or one direction of it: with a secondary permit beside the primary's."""
 
-    secondary: _Worker | None = None
-    """Who is the primary next; one that was overtaken has moved a part already."""
+    __slots__ = ("most_rounds", "secondary")
 
-    def grant(self) -> None:
+    def __init__(self, turns: Sequence[int], most_rounds: int) -> None:
+        super().__init__(turns)
+        self.most_rounds = most_rounds
+        self.secondary: _Worker | None = None
+        """Who is the primary next; one that was overtaken has moved a part already."""
+
+    def grant(self, running: list[_Worker]) -> None:
         """Choose a primary, then a secondary, and let the members with most rounds overtake.
 
         While the primary has fewer, the secondary's place is kept for those. They overtake as
         long as they have turns left in this cycle, so that the overtaken one goes on in the end.
         """
-        if self.is_free():
-            self.holder, self.secondary = self.secondary or self.choose(self.ready()), None
-            if self.holder is None:
-                return
-            self.holder.running = True
         primary = self.holder
-        if self.secondary is not None or primary is None:
+        if primary is None:
+            primary, self.secondary = self.secondary, None
+            if primary is None:
+                if not self.ready:
+                    return
+                primary = self.choose(self.ready)
+            self.holder = primary
+            self.start(primary, running)
+        if self.secondary is not None or not self.ready:
             return
-        most_rounds = max(worker.rounds for worker in self.workers)
-        if most_rounds == primary.rounds:
-            self.secondary = self.choose(self.ready())
+        if self.most_rounds == primary.rounds:
+            self.secondary = self.choose(self.ready)
             return
-        faster = [w for w in self.ready() if w.rounds == most_rounds and not self.spent(w.member)]
-        if (overtaking := self.choose(faster)) is not None:
-            self.holder, self.secondary = overtaking, primary
-            primary.running, overtaking.running = False, True
+        faster = [
+            worker
+            for worker in self.ready
+            if worker.rounds == self.most_rounds
+            and self.taken[worker.member] < self.turns[worker.member]
+        ]
+        if faster:
+            self.holder, self.secondary = self.choose(faster), primary
+            primary.running = False
+            running.remove(primary)
+            self.start(self.holder, running)
+
+    def state(self) -> tuple[object, ...]:
+        return *super().state(), id(self.secondary)
 
 
 class _Run:
@@ -151,76 +169,105 @@ class _Run:
     ) -> None:
         self._half_duplex = network == "HalfDuplex"
         self._updates_share = self._half_duplex or servers_share_core
-        self._jobs = [_workers(index, member) for index, member in enumerate(members)]
+        self._jobs = [
+            [_Worker(index, slot, member) for slot in range(member.workers)]
+            for index, member in enumerate(members)
+        ]
         self._workers = [worker for job in self._jobs for worker in job]
-        self._permits = _permits(members, self._workers, half_duplex=self._half_duplex)
+        self._running: list[_Worker] = []
+        rounds = [member.rounds for member in members]
+        self._compute = [_Permit(rounds) for _ in range(max(m.workers for m in members))]
+        turns = [member.rounds * member.workers for member in members]
+        if self._half_duplex:
+            link = _Link([2 * count for count in turns], max(rounds))
+            self._pull = self._push = link
+            self._permits: list[_Permit] = [*self._compute, link]
+        else:
+            self._pull, self._push = _Link(turns, max(rounds)), _Link(turns, max(rounds))
+            self._permits = [*self._compute, self._pull, self._push]
+        self._pull.ready.extend(self._workers)
+        self._synchronising = [0] * len(members)
+        """Workers of each job that have ended PUSH."""
         self.now = 0.0
         self.ends: list[list[float]] = [[] for _ in members]
         """When each member's iterations ended."""
 
     def step(self) -> None:
         """Go on to the next moment at which a phase ends."""
-        for job in self._jobs:
-            if all(worker.stage is _Stage.SYNC for worker in job):
-                job[0].running = True
+        running = self._running
         for permit in self._permits:
-            permit.grant()
-        running = [worker for worker in self._workers if worker.running]
-        speeds = self._speeds(running)
-        elapsed = min(worker.remaining / speeds[worker.stage] for worker in running)
+            permit.grant(running)
+        speeds = self._speeds() if self._updates_share else None
+        if speeds is None:
+            elapsed = min([worker.remaining for worker in running])
+            for worker in running:
+                worker.remaining -= elapsed
+        else:
+            elapsed = min([worker.remaining / speeds[worker.stage] for worker in running])
+            for worker in running:
+                worker.remaining -= elapsed * speeds[worker.stage]
         self.now += elapsed
-        for worker in running:
-            worker.remaining -= elapsed * speeds[worker.stage]
-            if worker.remaining <= _RESOLUTION_SECONDS:
-                self._finish(worker)
+        ended = [worker for worker in running if worker.remaining <= _RESOLUTION_SECONDS]
+        for worker in sorted(ended, key=_in_order) if len(ended) > 1 else ended:
+            running.remove(worker)
+            self._finish(worker)
 
-    def _speeds(self, running: Sequence[_Worker]) -> tuple[float, float, float, float]:
-        """Return the speed of each stage: updates share with each other and with transfers."""
-        updates = sum(worker.stage is _Stage.SYNC for worker in running)
-        if not updates or not self._updates_share:
-            return 1.0, 1.0, 1.0, 1.0
+    def state(self) -> tuple[object, ...]:
+        """Return what all that follows depends on; equal states go on alike."""
+        phases = [
+            (worker.stage, worker.running, round(worker.remaining, _STATE_DIGITS))
+            for worker in self._workers
+        ]
+        return (*phases, *[permit.state() for permit in self._permits])
+
+    def _speeds(self) -> tuple[float, float, float, float] | None:
+        """Return the speed of each stage: updates share with each other and with transfers.
+
+        None where no update is running, and so nobody is slowed.
+        """
+        updates = transfers = 0
+        for worker in self._running:
+            if worker.stage == _SYNC:
+                updates += 1
+            elif worker.stage != _COMP:
+                transfers += 1
+        if not updates:
+            return None
         if not self._half_duplex:
             return 1.0, 1.0, 1.0, 1 / updates
-        transfers = sum(worker.stage in (_Stage.PULL, _Stage.PUSH) for worker in running)
         share = 1 / (updates + transfers)
         return share, 1.0, share, share
 
     def _finish(self, worker: _Worker) -> None:
-        if worker.stage is not _Stage.SYNC:
-            worker.enter(_Stage(worker.stage + 1))
+        worker.running = False
+        stage = worker.stage
+        if stage == _SYNC:
+            self.ends[worker.member].append(self.now)
+            self._synchronising[worker.member] = 0
+            for peer in self._jobs[worker.member]:
+                peer.stage = _PULL
+                peer.remaining = peer.seconds[_PULL]
+                self._pull.ready.append(peer)
             return
-        self.ends[worker.member].append(self.now)
-        for peer in self._jobs[worker.member]:
-            peer.enter(_Stage.PULL)
+        worker.stage = stage + 1
+        worker.remaining = worker.seconds[stage + 1]
+        if stage == _PULL:
+            self._pull.leave()
+            self._compute[worker.slot].ready.append(worker)
+        elif stage == _COMP:
+            self._compute[worker.slot].leave()
+            self._push.ready.append(worker)
+        else:
+            self._push.leave()
+            job = self._jobs[worker.member]
+            self._synchronising[worker.member] += 1
+            if self._synchronising[worker.member] == len(job):
+                job[0].running = True
+                self._running.append(job[0])
 
 
-def _workers(index: int, member: Iteration) -> list[_Worker]:
-    seconds = (
-        member.pull_seconds,
-        member.compute_seconds,
-        member.push_seconds,
-        member.update_seconds,
-    )
-    return [
-        _Worker(index, member.rounds, slot, seconds, remaining=member.pull_seconds)
-        for slot in range(member.workers)
-    ]
-
-
-def _permits(
-    members: Sequence[Iteration], workers: Sequence[_Worker], *, half_duplex: bool
-) -> list[_Permit]:
-    rounds = [member.rounds for member in members]
-    compute = [
-        _Permit((_Stage.COMP,), rounds, [worker for worker in workers if worker.slot == slot])
-        for slot in range(max(member.workers for member in members))
-    ]
-    transfers = [member.rounds * member.workers for member in members]
-    if half_duplex:
-        both = [2 * turns for turns in transfers]
-        return [*compute, _Link((_Stage.PULL, _Stage.PUSH), both, workers)]
-    links = [_Link((stage,), transfers, workers) for stage in (_Stage.PULL, _Stage.PUSH)]
-    return [*compute, *links]
+def _in_order(worker: _Worker) -> tuple[int, int]:
+    return worker.member, worker.slot
 
 
 def iteration_seconds(
@@ -233,13 +280,21 @@ def iteration_seconds(
     """
     run = _Run(members, network, servers_share_core)
     started = 0.0
+    first = run.ends[0]
+    seen: dict[tuple[object, ...], tuple[float, list[int]]] = {}
     for _ in range(_LARGEST_EVENT_COUNT):
         fewest = min(map(len, run.ends))
         if fewest <= WARM_UP_ITERATIONS:
             started = run.now
         elif fewest > WARM_UP_ITERATIONS + MEASURED_ITERATIONS:
             break
+        before = len(first)
         run.step()
+        if len(first) > before:
+            then, counts = seen.setdefault(run.state(), (run.now, [*map(len, run.ends)]))
+            made = [len(ends) - count for ends, count in zip(run.ends, counts, strict=True)]
+            if all(made):
+                return [(run.now - then) / count for count in made]
     return [_typical_seconds(ends, started, run.now) for ends in run.ends]
 
 
