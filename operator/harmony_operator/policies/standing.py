@@ -8,7 +8,6 @@ from harmony_operator.policies.bad_input import Fault, fault_of
 from harmony_operator.policies.deadline import overrun
 from harmony_operator.policies.ending import Ending, is_finished
 from harmony_operator.policies.failure import Counted, next_failure
-from harmony_operator.policies.pod_outcome import is_leaving
 from harmony_operator.policies.roster import Roster, roster_of
 from harmony_operator.policies.starting_over import starts_over
 from harmony_operator.policies.stopping import must_stop
@@ -57,8 +56,8 @@ class Standing:
 
     @property
     def busy_workers(self) -> tuple[ObservedPod, ...]:
-        """Those of them that have not ended, or are still being deleted."""
-        return tuple(pod for pod in self.workers if not pod.finished or is_leaving(pod))
+        """Those of them whose program has not ended."""
+        return tuple(pod for pod in self.workers if not pod.finished)
 
     @property
     def servers(self) -> tuple[ObservedPod, ...]:

@@ -313,7 +313,8 @@ class Cluster:
         pod = self.pods.get(name)
         if pod is None or (uid is not None and pod["metadata"]["uid"] != uid):
             return
-        if self.pod(name).finished or not pod["spec"].get("nodeName"):
+        ended = pod["status"]["phase"] in ("Succeeded", "Failed")
+        if ended or not pod["spec"].get("nodeName"):
             del self.pods[name]
             return
         pod["metadata"].setdefault("deletionTimestamp", time_text(self.now + GRACE_SECONDS))

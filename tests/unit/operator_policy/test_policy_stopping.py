@@ -49,6 +49,21 @@ def test_a_suspended_job_with_a_checkpoint_gives_up_its_servers_after_its_worker
     assert cluster.status.state == "Suspended"
 
 
+def test_a_stop_is_told_once_though_sidecars_outlive_their_workers() -> None:
+    cluster = Cluster(job_manifest()).run()
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.exit("mlr-worker-0", 75)
+    cluster.pods["mlr-worker-0"]["status"]["phase"] = "Running"
+    cluster.settle()
+    assert cluster.pod("mlr-worker-0").deleting_since_seconds is not None
+    cluster.reap()
+    cluster.settle()
+    assert cluster.status.state == "Suspended"
+    assert cluster.event_reasons.count("Stopping") == 1
+    assert cluster.event_reasons.count("SuspendedBySpec") == 1
+
+
 def test_a_resumed_job_goes_on_and_says_so() -> None:
     cluster = Cluster(job_manifest(workers=2)).run()
     cluster.edit(suspend=True)
