@@ -28,9 +28,14 @@ def outcome(pod: ObservedPod) -> Outcome | None:
         return "Succeeded" if pod.phase == "Succeeded" else "Lost"
     if end.exit_code == 0:
         return "Succeeded"
-    if end.exit_code == EXIT_STOPPED:
+    if has_stopped(pod):
         return "Stopped"
     return "Lost" if pod.disrupted or end.reason in _STATUS_LOST else "Failed"
+
+
+def has_stopped(pod: ObservedPod) -> bool:
+    """Whether it left at an iteration boundary; it may be on its way out by now."""
+    return pod.termination is not None and pod.termination.exit_code == EXIT_STOPPED
 
 
 def is_live(pod: ObservedPod) -> bool:

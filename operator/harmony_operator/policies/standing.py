@@ -55,6 +55,11 @@ class Standing:
         return tuple(pods[index] for index in sorted(pods) if index not in self.succeeded)
 
     @property
+    def unfinished(self) -> int:
+        """How many workers are not done, be they there or not; 0 where the spec does not say."""
+        return 0 if self.spec is None else self.spec.workers.least - len(self.succeeded)
+
+    @property
     def busy_workers(self) -> tuple[ObservedPod, ...]:
         """Those of them whose program has not ended."""
         return tuple(pod for pod in self.workers if not pod.finished)

@@ -6,10 +6,11 @@ anew before the last one has left its old place. From a place that is still good
 when the devices of the new one are bound: until then it may not work. A worker that is told sees
 it within a minute or two, when the kubelet refreshes the file with its plan. Programs that do not
 talk to the sidecar would never stop: they are deleted, with their grace period. So are pods that
-cannot be told, each for itself.
+cannot be told, and with them their peers: they wait for what a lost worker pushes, and so come to
+no boundary. What that costs is the iteration in which they wait.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -18,7 +19,7 @@ from harmony_operator.actions import Annotate, Delete, Step
 from harmony_operator.builders.node_plan import stopping
 from harmony_operator.gpu_binding import BindingProblem, SlotBinding
 from harmony_operator.observed import ObservedPod
-from harmony_operator.policies.pod_outcome import is_leaving, is_live
+from harmony_operator.policies.pod_outcome import has_stopped, is_leaving, is_live
 from harmony_operator.policies.roster import is_unreachable
 from harmony_operator.view import JobView
 
@@ -39,15 +40,35 @@ def must_stop(workers: Iterable[ObservedPod], view: JobView) -> bool:
     return bool(misplaced) and not _may_stay(misplaced, view)
 
 
-def stop_steps(workers: Iterable[ObservedPod], view: JobView) -> tuple[Step, ...]:
-    """Return what brings every live worker nearer to its stop."""
+def stop_steps(
+    workers: Collection[ObservedPod], unfinished: int, view: JobView
+) -> tuple[Step, ...]:
+    """Return what brings every live worker nearer to its stop.
+
+    `unfinished` is the number of workers that the job should have, those that are done left out.
+    """
+    if _come_to_no_boundary(workers, unfinished, view):
+        return tuple(delete(pod) for pod in workers if is_live(pod))
     steps: list[Step] = []
     for pod in filter(is_live, workers):
-        if _cannot_hear(pod, view) or view.now_seconds >= _patience_end(pod, view):
+        if view.now_seconds >= _patience_end(pod, view):
             steps.append(delete(pod))
         elif pod.stop_asked_seconds is None:
             steps.append(_ask(pod, view.now_seconds))
     return tuple(steps)
+
+
+def _come_to_no_boundary(workers: Collection[ObservedPod], unfinished: int, view: JobView) -> bool:
+    """Whether one of the workers is lost or cannot be told, so that the others wait for it.
+
+    Once somebody was told, one that is gone may have stopped as it should.
+    """
+    told = any(pod.stop_asked_seconds is not None for pod in workers)
+    lost = (
+        _cannot_hear(pod, view) if is_live(pod) else not (told and has_stopped(pod))
+        for pod in workers
+    )
+    return any(lost) or (not told and len(workers) < unfinished)
 
 
 def removals_from_wrong_places(workers: Iterable[ObservedPod], view: JobView) -> tuple[Step, ...]:

@@ -313,7 +313,7 @@ class Cluster:
         pod = self.pods.get(name)
         if pod is None or (uid is not None and pod["metadata"]["uid"] != uid):
             return
-        ended = pod["status"]["phase"] in ("Succeeded", "Failed")
+        ended = pod["status"].get("phase") in ("Succeeded", "Failed")
         if ended or not pod["spec"].get("nodeName"):
             del self.pods[name]
             return

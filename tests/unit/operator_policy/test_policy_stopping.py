@@ -1,5 +1,6 @@
 """Suspension, preemption and moves: workers stop together, and start in their new place."""
 
+import pytest
 from policy_cluster import CLAIM, Cluster, job_manifest
 
 from harmony_api.conditions import ConditionType
@@ -218,6 +219,47 @@ def test_a_worker_that_does_not_stop_in_time_is_deleted() -> None:
     cluster.settle()
     assert cluster.status.state == "Suspended"
     assert cluster.status.restarts == 0
+
+
+@pytest.mark.parametrize("loss", ["failed", "deleted", "gone", "not started", "failed when told"])
+def test_the_peers_of_a_lost_worker_wait_for_nothing_when_their_job_stops(loss: str) -> None:
+    cluster = Cluster(job_manifest(workers=2)).run()
+    match loss:
+        case "failed":
+            cluster.exit("mlr-worker-0", 3)
+            cluster.settle()
+        case "deleted":
+            cluster.delete("mlr-worker-0")
+        case "gone":
+            cluster.exit("mlr-worker-0", 3)
+            cluster.delete("mlr-worker-0")
+        case "not started":
+            cluster.delete("mlr-worker-0")
+            cluster.reap()
+            cluster.settle()
+        case "failed when told":
+            cluster.edit(suspend=True)
+            cluster.settle()
+            cluster.exit("mlr-worker-0", 3)
+    if loss != "failed when told":
+        cluster.edit(suspend=True)
+    cluster.settle()
+    assert cluster.pod("mlr-worker-1").deleting_since_seconds is not None
+    assert cluster.pod("mlr-server-0").deleting_since_seconds is None
+    cluster.reap()
+    cluster.settle()
+    assert cluster.status.state == "Suspended"
+
+
+def test_a_worker_that_stopped_and_is_on_its_way_out_is_no_lost_one() -> None:
+    cluster = Cluster(job_manifest(workers=2)).run()
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.exit("mlr-worker-0", 75)
+    cluster.pods["mlr-worker-0"]["status"]["phase"] = "Running"
+    cluster.settle()
+    assert cluster.pod("mlr-worker-0").deleting_since_seconds is not None
+    assert cluster.pod("mlr-worker-1").deleting_since_seconds is None
 
 
 def test_a_program_without_the_sdk_is_deleted_soon() -> None:
