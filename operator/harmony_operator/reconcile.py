@@ -58,12 +58,12 @@ def _steps(standing: Standing, settings: OperatorSettings) -> tuple[Step, ...]:
     surplus: tuple[Step, ...] = tuple(delete(pod) for pod in standing.roster.surplus)
     surplus += tuple(rehearsal(standing, settings))
     if standing.spec is None:
-        return surplus + stop_steps(standing.workers, view)
+        return surplus + stop_steps(standing.workers, standing.unfinished, view)
     if standing.starting_over:
         return surplus + removals_of_all(standing)
     steps = surplus + removals(standing)
     if standing.stopping:
-        steps += stop_steps(standing.workers, view)
+        steps += stop_steps(standing.workers, standing.unfinished, view)
     else:
         steps += removals_from_wrong_places(standing.workers, view) + plan_updates(standing)
     if standing.may_run:
