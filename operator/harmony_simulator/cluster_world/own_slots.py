@@ -36,11 +36,6 @@ def remaining_service(state: JobState) -> float:
     return remaining_seconds(state) * state.job.gpus
 
 
-def attained_service(state: JobState) -> float:
-    """Least attained service first."""
-    return state.executed_seconds * state.job.gpus
-
-
 @dataclass
 class OwnSlots:
     """Jobs in the order of a key, each on slots of its own."""

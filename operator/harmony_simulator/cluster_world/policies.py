@@ -15,7 +15,6 @@ from harmony_simulator.cluster_world.crowded import (
 from harmony_simulator.cluster_world.harmony import Harmony
 from harmony_simulator.cluster_world.own_slots import (
     OwnSlots,
-    attained_service,
     remaining_seconds,
     remaining_service,
     submitted,
@@ -29,7 +28,6 @@ _ARRANGERS: Final[Mapping[str, Callable[[Conditions], Arranger]]] = MappingProxy
         "fifo": lambda _: OwnSlots("fifo", submitted, preempts=False, passes_over=False),
         "srtf": lambda _: OwnSlots("srtf", remaining_seconds, preempts=True),
         "srsf": lambda _: OwnSlots("srsf", remaining_service, preempts=True),
-        "las": lambda _: OwnSlots("las", attained_service, preempts=True),
         "naive": lambda _: Crowded("naive", NAIVE_JOBS_PER_SLOT, fighting),
         "partitions": lambda _: Crowded("partitions", PARTITIONS, partitioned),
     }
