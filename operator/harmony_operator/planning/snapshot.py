@@ -1,16 +1,17 @@
 """What the planner is told of a cluster.
 
 A job takes part from the moment its spec was found valid until it is suspended, deleted or at
-its end; one that cannot be understood is left out, so that no job stops the planning of others.
+its end. One that cannot be understood does not stop the planning of others: where it has slots it
+keeps them, with those who share them and nobody else, and else it is left out.
 A job's profile is the one in its status: it moves only when a measurement has, so plans
 do not waver, and a new operator plans with what the last one knew.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from harmony_api.conditions import ConditionType
 from harmony_api.harmony_group import GroupMember
@@ -20,16 +21,16 @@ from harmony_api.sharing import MemoryRange
 from harmony_operator.builders.names import member_name
 from harmony_operator.builders.placement import tolerate_devices
 from harmony_operator.gpu_binding import GpuBinding
-from harmony_operator.observed import ClusterState, ObservedGroup, ObservedJob
+from harmony_operator.observed import ClusterState, ObjectKey, ObservedGroup, ObservedJob
 from harmony_operator.occupants import occupants
 from harmony_operator.planning.capacity import CPU, pools, refusals
 from harmony_operator.planning.memory import PlanningMemory
 from harmony_operator.planning.node_fit import barred_nodes, demands
 from harmony_operator.planning.slots import free_slots, held_slots, room
 from harmony_operator.planning.stuck_workers import avoided_nodes, stuck_workers
-from harmony_operator.policies.conditions import holds
+from harmony_operator.policies.conditions import condition, holds
 from harmony_operator.settings import OperatorSettings
-from harmony_planner.snapshot import CurrentGroup, Job, Snapshot
+from harmony_planner.snapshot import CurrentGroup, Job, Slot, Snapshot
 from harmony_planner.triggers import usable
 
 
@@ -52,7 +53,8 @@ def planning_snapshot(
             job = _job(one, places.get(one.uid), state, binding, memory, names)
         except Exception as error:  # whatever it is, the other jobs are planned
             errors[one.key] = error
-            places.pop(one.uid, None)
+            if (place := places.get(one.uid)) is not None:
+                jobs.append(_unmoved(one, place, binding))
         else:
             unschedulable = avoided.get(one.key, {})
             jobs.append(replace(job, barred=barred[demanded], unschedulable=unschedulable))
@@ -66,6 +68,7 @@ def planning_snapshot(
             members[group.spec.slots[index].name].add(uid)
     uids = {slot: frozenset(those) for slot, those in members.items()}
     held = held_slots(state, offered, users, uids, refused_slots)
+    held = _closed_to_others(held, errors, places)
     queue = sorted(
         jobs,
         key=lambda job: (job.current_group is not None, -job.priority, job.submitted, job.name),
@@ -138,6 +141,46 @@ def _job(
         profile=_profile(observed, kind),
         separated_from=frozenset(names[uid] for uid in apart if uid in names),
         current_group=None if place is None else member_name(*place[0].key),
+    )
+
+
+def _unmoved(
+    observed: ObservedJob, place: tuple[ObservedGroup, GroupMember], binding: GpuBinding
+) -> Job:
+    """Return a job as its place alone tells of it: it stays, whoever comes and however slow."""
+    group, member = place
+    slots = [group.spec.slots[index] for index in member.slot_indices]
+    gpus, memory_bytes = slots[0].gpus, member.device_memory_bytes
+    return Job(
+        name=member_name(*observed.key),
+        submitted=int(observed.created_seconds),
+        priority=_ABOVE_ALL,
+        namespace="" if binding.crosses_namespaces else observed.key.namespace,
+        workers=len(slots),
+        gpus_per_worker=gpus,
+        max_slowdown_percent=_ABOVE_ALL,
+        footprint_bytes=None if memory_bytes is None else memory_bytes // max(1, gpus),
+        profile=next(filter(usable, observed.status.profiles), None),
+        current_group=member_name(*group.key),
+    )
+
+
+_ABOVE_ALL: Final = 2**31
+
+
+def _closed_to_others(
+    held: Iterable[Slot],
+    errors: Mapping[ObjectKey, Exception],
+    places: Mapping[str, tuple[ObservedGroup, GroupMember]],
+) -> tuple[Slot, ...]:
+    """Return the slots; those of jobs on which planning fails take nobody new."""
+    closed = {}
+    for group, member in places.values():
+        if (key := ObjectKey(member.namespace, member.job)) in errors:
+            why = f"planning fails on {member_name(*key)}"
+            closed |= {group.spec.slots[index].name: why for index in member.slot_indices}
+    return tuple(
+        slot if slot.closed else replace(slot, closed=closed.get(slot.name)) for slot in held
     )
 
 

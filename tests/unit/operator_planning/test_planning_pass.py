@@ -250,3 +250,24 @@ def test_a_job_on_which_planning_fails_is_left_out_and_told_so() -> None:
     assert not cluster.places(broken)
     assert "KeyError: 'workers'" in cluster.waits(broken)
     assert not cluster.plan().errors, "it is news once"
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["meanwhile", "since the operator started"])
+def test_a_running_job_on_which_planning_fails_keeps_its_slot_and_its_neighbours(
+    anew: bool,
+) -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    broken = cluster.add_job("broken", GOOD)
+    good = cluster.add_job("good", GOOD)
+    cluster.settle()
+    cluster.run_pods()
+    cluster.jobs[broken] = replace(cluster.jobs[broken], raw_spec={})
+    if anew:
+        cluster = replace(cluster, memory=type(cluster.memory)())
+    assert list(cluster.plan().errors) == [broken]
+    late = cluster.add_job("late", GOOD, priorityClassName="high")
+    cluster.more["priorities"] = {"high": 7}
+    cluster.settle()
+    assert cluster.places(broken) == cluster.places(good) == ["a/cpu-0"]
+    assert "planning fails on team/broken" in cluster.waits(late)
