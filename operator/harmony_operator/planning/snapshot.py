@@ -174,7 +174,7 @@ def _closed_to_others(
     places: Mapping[str, tuple[ObservedGroup, GroupMember]],
 ) -> tuple[Slot, ...]:
     """Return the slots; those of jobs on which planning fails take nobody new."""
-    closed = {}
+    closed: dict[str, str] = {}
     for group, member in places.values():
         if (key := ObjectKey(member.namespace, member.job)) in errors:
             why = f"planning fails on {member_name(*key)}"
