@@ -112,6 +112,20 @@ def ensure(
                     _build(name, say)
 
 
+def check_space(needed_bytes: int) -> None:
+    """Raise `NotPossibleError` when the cache's file system has less room than `needed_bytes`.
+
+    A full disk shows itself otherwise as pods that never start.
+    """
+    CACHE.mkdir(parents=True, exist_ok=True)
+    free_bytes = shutil.disk_usage(CACHE).free
+    if free_bytes < needed_bytes:
+        raise NotPossibleError(
+            f"make room: {CACHE} has {free_bytes / 1e9:.1f} GB left, {needed_bytes / 1e9:.0f} GB"
+            " are needed"
+        )
+
+
 @contextmanager
 def lock(name: str) -> Iterator[None]:
     """Let one process at a time make the things called `name` in the cache."""

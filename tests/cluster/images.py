@@ -24,8 +24,9 @@ PROGRAM_IMAGES = {"pause": "init", "coredns": "coredns", "fake-gpus": "dra-examp
 HARMONY_IMAGES = ("operator", "sidecar", "worker")
 # Everything that the nodes of a test cluster have; `python` is the base of Harmony's images.
 ALL = ("python", *PROGRAM_IMAGES, *HARMONY_IMAGES)
-# A full set has about fifty; what is older goes when there are more.
+# A full set has about fifty layers; older ones go when there are more, or when space is short.
 KEPT_LAYERS = 150
+SPACE_BYTES = 20_000_000_000
 HARMONY_VERSION = "0.1.0"
 
 # The builder's own configuration of package downloads, lent to the build and kept in no image.
@@ -51,7 +52,8 @@ def build(names: Iterable[str], say: Say = print) -> dict[str, str]:
         # Of builds that were killed.
         _buildah("rm", "--all")
         ids = {name: _build(name, say) for name in names}
-        if len(_buildah("images", "--all", "--quiet").split()) > KEPT_LAYERS:
+        short = shutil.disk_usage(CACHE).free < SPACE_BYTES
+        if short or len(_buildah("images", "--all", "--quiet").split()) > KEPT_LAYERS:
             say("removing layers of older images ...")
             _buildah("rmi", "--prune")
         return ids

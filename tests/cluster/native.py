@@ -1,6 +1,7 @@
 """Two real nodes and a control plane on this machine, without a container engine; needs root."""
 
 import os
+import shutil
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -21,6 +22,10 @@ from cluster.waiting import until
 ADDRESSES = (NodeAddress("node1", 1), NodeAddress("node2", 2))
 MANIFESTS = Path(__file__).parent / "manifests"
 READY_SECONDS = 120
+KEPT_LOGS = 5
+# Programs, layers and their import: at first, and when only some of the images are new.
+FIRST_BUILD_BYTES = 35_000_000_000
+REBUILD_BYTES = 8_000_000_000
 
 
 class NativeCluster:
@@ -76,6 +81,7 @@ def prepare(say: Say = print) -> None:
     """
     if os.geteuid() != 0:
         raise NotPossibleError("run as root, or name another cluster than the native one")
+    binaries.check_space(REBUILD_BYTES if image_store.IDS.exists() else FIRST_BUILD_BYTES)
     binaries.ensure(say=say)
     image_store.update(images.build(images.ALL, say), say)
 
@@ -90,6 +96,7 @@ def native_cluster() -> Iterator[NativeCluster]:
         groups = [f"harmony-{folder.name}-{at.name}" for at in ADDRESSES]
         leftovers = [path for group in groups for path in cgroups.paths(group)]
         stack.callback(Janitor(*leftovers, folder).clean)
+        stack.callback(_keep_logs, folder)
         authority = Authority(folder / "pki")
         nodes = [
             Node(at, folder / at.name, group, authority)
@@ -109,6 +116,19 @@ def native_cluster() -> Iterator[NativeCluster]:
             cluster.kubectl("apply", "--filename", str(manifest))
         _wait_until_ready(cluster)
         yield cluster
+
+
+def _keep_logs(folder: Path) -> None:
+    """Leave what the cluster's programs wrote to who looks for a reason; the last few times."""
+    logs = CACHE / "logs"
+    kept = logs / folder.name
+    for log in folder.glob("**/log/*.log"):
+        place = kept / log.relative_to(folder).parent.parent
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(log, place)
+    oldest_first = sorted(logs.iterdir(), key=lambda one: one.stat().st_mtime)
+    for old in oldest_first[:-KEPT_LOGS]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _wait_until_ready(cluster: NativeCluster) -> None:
