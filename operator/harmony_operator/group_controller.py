@@ -63,11 +63,12 @@ class GroupController:
             return None
         with metrics.PASS_SECONDS.labels(controller="group").time():
             state = self._mirror.group_state(key, time.time())
-            existing = {one.name for one in (*state.claims, *state.reservations)}
+            existing = {("ResourceClaim", claim.name) for claim in state.claims}
+            existing |= {("Pod", reservation.name) for reservation in state.reservations}
             steps: list[Step] = [
                 Create(manifest)
                 for manifest in self._binding.wanted(group, state)
-                if manifest["metadata"]["name"] not in existing
+                if (manifest["kind"], manifest["metadata"]["name"]) not in existing
             ]
             steps += self._binding.unwanted(group, state)
             waiting = [

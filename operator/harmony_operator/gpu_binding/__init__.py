@@ -60,6 +60,8 @@ class GpuBinding(Protocol):
     def unwanted(self, group: ObservedGroup, state: ClusterState) -> tuple[Delete, ...]:
         """Return what shall go: binding objects of slots that are gone, and failed ones.
 
+        So shall those of another binding, once nobody uses them.
+
         A failed object stays for RETRY_SECONDS as the record of its failure, so that there is
         never more than one try in that time.
         """

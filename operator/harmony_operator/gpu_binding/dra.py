@@ -13,6 +13,7 @@ from harmony_operator.actions import Delete, Manifest
 from harmony_operator.builders.names import slot_object_name
 from harmony_operator.builders.ownership import slot_metadata
 from harmony_operator.gpu_binding import BindingProblem, SlotBinding
+from harmony_operator.gpu_binding.leftovers import left_reservations
 from harmony_operator.gpu_binding.none import cpu_binding
 from harmony_operator.observed import ClusterState, ObjectKey, ObservedClaim, ObservedGroup
 from harmony_operator.settings import OperatorSettings
@@ -43,13 +44,14 @@ class ClaimBinding:
     def unwanted(self, group: ObservedGroup, state: ClusterState) -> tuple[Delete, ...]:
         """Return the claims of slots that the group has no more, and of its predecessor's."""
         kept = {claim["metadata"]["name"] for claim in self.wanted(group, state)}
-        return tuple(
+        claims = (
             Delete(kind="ResourceClaim", key=claim.key, uid=claim.uid)
             for claim in state.claims.values()
             if (claim.key.namespace, claim.group) == group.key
             and (claim.key.name not in kept or claim.owner_uid not in ("", group.uid))
             and not claim.deleting
         )
+        return (*claims, *left_reservations(group, state))
 
     def bind(
         self, group: ObservedGroup, slot: int, state: ClusterState

@@ -18,6 +18,7 @@ from harmony_operator.builders.ownership import slot_metadata
 from harmony_operator.builders.placement import on_node, tolerate_devices, tolerations_of
 from harmony_operator.builders.sidecar import HARDENED
 from harmony_operator.gpu_binding import BindingProblem, SlotBinding
+from harmony_operator.gpu_binding.leftovers import left_claims
 from harmony_operator.gpu_binding.none import cpu_binding
 from harmony_operator.observed import ClusterState, ObjectKey, ObservedGroup, ObservedReservation
 from harmony_operator.occupants import STUCK_SECONDS
@@ -76,7 +77,7 @@ class ReservationBinding:
         Those of an earlier group of the same name go too.
         """
         kept = {pod["metadata"]["name"] for pod in self.wanted(group, state)}
-        return tuple(
+        pods = (
             Delete(kind="Pod", key=one.key, uid=one.uid)
             for one in state.reservations.values()
             if (one.key.namespace, one.group) == group.key
@@ -87,6 +88,7 @@ class ReservationBinding:
                 or (one.problem and state.now_seconds - one.created_seconds >= RETRY_SECONDS)
             )
         )
+        return (*pods, *left_claims(group, state))
 
     def bind(
         self, group: ObservedGroup, slot: int, state: ClusterState

@@ -110,10 +110,15 @@ def is_in_place(pod: ObservedPod, view: JobView) -> bool:
 def _are_its_devices(
     devices: tuple[str, ...], binding: SlotBinding | BindingProblem | None
 ) -> bool:
-    """Whether they are still held: a reservation that was lost may come back with others."""
-    if not isinstance(binding, SlotBinding) or binding.visible_devices is None:
+    """Whether they are still what binds them: a lost reservation may come back with others.
+
+    Where a claim binds, no environment names devices.
+    """
+    if not isinstance(binding, SlotBinding):
         return True
-    return tuple(binding.visible_devices.split(",")[: len(devices)]) == devices
+    if binding.visible_devices is None:
+        return not devices
+    return bool(devices) and tuple(binding.visible_devices.split(",")[: len(devices)]) == devices
 
 
 def _may_stay(misplaced: Iterable[ObservedPod], view: JobView) -> bool:

@@ -18,9 +18,11 @@ from harmony_operator.gpu_binding.none import NoBinding
 from harmony_operator.gpu_binding.reservation import ReservationBinding, reported_devices
 from harmony_operator.observed import (
     ClusterState,
+    ObjectKey,
     ObservedClaim,
     ObservedDevice,
     ObservedGroup,
+    ObservedPod,
     ObservedReservation,
 )
 from harmony_operator.parsing import parse_claim, parse_reservation
@@ -96,10 +98,30 @@ def test_what_an_earlier_group_of_the_same_name_left_is_deleted_and_waited_for(
     binding: GpuBinding,
 ) -> None:
     earlier = replace(GROUP, uid="uid-earlier")
-    left = (*claims(earlier), *reservations(earlier, devices=("GPU-1", "GPU-2")))
+    devices = ("GPU-1", "GPU-2")
+    left = claims(earlier) if binding.name == "claim" else reservations(earlier, devices=devices)
     assert binding.bind(GROUP, 0, state(*left)) is None
     assert len(binding.unwanted(GROUP, state(*left))) == 2
     assert binding.unwanted(earlier, state(*left)) == ()
+
+
+@pytest.mark.parametrize("devices", [(), ("GPU-1",)], ids=["claim", "reservation"])
+def test_what_another_binding_made_for_a_group_goes_when_its_workers_do_not_use_it(
+    devices: tuple[str, ...],
+) -> None:
+    slot_name = GROUP.spec.slots[0].name
+    worker = ObservedPod(
+        key=ObjectKey("team", "mlr-worker-0"), uid="worker", job="mlr", job_uid="uid-mlr",
+        role="worker", index=0, slot=slot_name, devices=devices, phase="Running",
+    )  # fmt: skip
+    seen = state(*claims(), *reservations(), pods={worker.key: worker})
+    by_claims = {one.key.name for one in ClaimBinding(SETTINGS).unwanted(GROUP, seen)}
+    assert by_claims == ({SECOND} if devices else {FIRST, SECOND})
+    by_pods = ReservationBinding(SETTINGS).unwanted(GROUP, seen)
+    assert {(one.kind, one.key.name) for one in by_pods} == {
+        ("ResourceClaim", FIRST),
+        ("ResourceClaim", SECOND),
+    }
 
 
 # ---- claims

@@ -31,6 +31,7 @@ from harmony_operator.observed import (
     ClusterState,
     LiveWorker,
     ObjectKey,
+    ObservedClaim,
     ObservedGroup,
     ObservedJob,
     ObservedNode,
@@ -95,6 +96,7 @@ class Cluster:
     nodes: dict[str, bool] = field(default_factory=lambda: {"node-a": True, "node-b": True})
     priorities: dict[str, int] = field(default_factory=dict)
     volume_claims: dict[ObjectKey, VolumeClaim] = field(default_factory=lambda: {CLAIM: NARROW})
+    claims: dict[ObjectKey, ObservedClaim] = field(default_factory=dict)
     reservations: dict[ObjectKey, ObservedReservation] = field(default_factory=dict)
     binding: GpuBinding = field(default_factory=NoBinding)
     live: dict[int, LiveWorker] = field(default_factory=dict)
@@ -144,6 +146,7 @@ class Cluster:
             priorities=self.priorities,
             services=self.services,
             volume_claims=self.volume_claims,
+            claims=self.claims,
             reservations=self.reservations,
             live={KEY: self.live},
             problems={KEY: self.problem} if self.problem else {},

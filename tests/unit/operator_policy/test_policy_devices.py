@@ -5,8 +5,9 @@ from dataclasses import replace
 from policy_cluster import SETTINGS, Cluster, job_manifest
 
 from harmony_api.conditions import ConditionType
+from harmony_operator.gpu_binding.dra import ClaimBinding
 from harmony_operator.gpu_binding.reservation import ReservationBinding
-from harmony_operator.parsing import parse_reservation
+from harmony_operator.parsing import parse_claim, parse_reservation
 
 
 def reserve(cluster: Cluster, *devices: str) -> None:
@@ -63,6 +64,47 @@ def test_workers_go_on_while_a_lost_reservation_comes_back_with_their_devices() 
     worker = cluster.pod("mlr-worker-0")
     assert worker.stop_asked_seconds is None
     assert worker.devices == ("GPU-1",)
+
+
+def claim(cluster: Cluster) -> None:
+    """Let the slots be bound by claims, and the only one be allocated."""
+    cluster.binding = ClaimBinding(SETTINGS)
+    assert cluster.group is not None
+    [manifest] = cluster.binding.wanted(cluster.group, cluster.state())
+    seen = parse_claim(manifest)
+    cluster.claims = {seen.key: replace(seen, devices=("gpu-0", "gpu-1"))}
+
+
+def test_workers_move_to_claims_when_a_driver_is_installed() -> None:
+    cluster = reserved()
+    claim(cluster)
+    cluster.settle()
+    assert cluster.pod("mlr-worker-0").stop_asked_seconds is not None
+    cluster.stop_obediently()
+    cluster.pass_time(60)
+    assert cluster.pod("mlr-worker-0").devices == ()
+    assert "resourceClaims" in cluster.pods["mlr-worker-0"]["spec"]
+    assert cluster.status.restarts == 0
+
+
+def test_workers_with_claims_go_on_until_a_reservation_has_devices_for_them() -> None:
+    cluster = reserved()
+    claim(cluster)
+    cluster.settle()
+    cluster.stop_obediently()
+    cluster.pass_time(60)
+    cluster.start()
+    cluster.settle()
+    cluster.binding = ReservationBinding(SETTINGS)
+    cluster.reservations = {}
+    cluster.settle()
+    assert cluster.pod("mlr-worker-0").stop_asked_seconds is None
+    reserve(cluster, "GPU-5", "GPU-6")
+    cluster.settle()
+    assert cluster.pod("mlr-worker-0").stop_asked_seconds is not None
+    cluster.stop_obediently()
+    cluster.pass_time(60)
+    assert cluster.pod("mlr-worker-0").devices == ("GPU-5",)
 
 
 def test_a_reservation_is_as_important_as_the_most_important_member() -> None:
