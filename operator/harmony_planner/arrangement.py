@@ -2,15 +2,18 @@
 
 Both are chosen by what the model predicts for them: the total speed of the group, among those
 that keep every member within its slowdown limit. Of equals the first tried wins, which has
-the longest iteration first and one round each.
+the longest iteration first and one round each; where it is nearly as fast as any schedule can
+be, no other is tried.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice, permutations
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from harmony_planner.performance import Link, alone_seconds, iteration_of, predict
+from harmony_planner.loads import load_of, speed_limit
+from harmony_planner.performance import Link, alone_seconds, iteration_of, predict, shared_seconds
 from harmony_planner.rounds import candidates, settle
 from harmony_planner.snapshot import Job, Prediction
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 _LEAST_GAIN: Final = 1e-3
 """Of the speed: what is less is no reason to leave the simplest arrangement."""
+_NEAR_THE_LIMIT: Final = 0.98
+"""Of the speed that no schedule exceeds: nothing better is looked for."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +33,6 @@ class Arrangement:
     rounds: Mapping[str, int]
     """By job, in cyclic order."""
     prediction: Prediction
-    excess_percent: float
-    """By how much slowdown limits are exceeded, added up over the members."""
-
-    def is_better_than(self, other: "Arrangement") -> bool:
-        """Whether it keeps the limits better, or as well and is faster."""
-        if self.excess_percent != other.excess_percent:
-            return self.excess_percent < other.excess_percent
-        return self.prediction.speedup > other.prediction.speedup * (1 + _LEAST_GAIN)
 
 
 def arrange(
@@ -56,39 +53,75 @@ def arrange(
             raise ValueError(f"job {job.name} has no profile: it cannot be arranged")
         on_node = workers.get(job.name, 1) if workers else 1
         members[job.name] = iteration_of(job.profile, workers=on_node)
-    limits = {job.name: job.max_slowdown_percent for job in jobs}
     alone = {name: alone_seconds(iteration, link) for name, iteration in members.items()}
+    limits = {job.name: job.max_slowdown_percent for job in jobs}
     names = sorted(members, key=lambda name: (-alone[name], name))
-
-    def tried(counts: Mapping[str, int]) -> Arrangement:
-        group = {name: replace(members[name], rounds=count) for name, count in counts.items()}
-        prediction = predict(group, link, correction_factor=correction_factor)
-        return Arrangement(counts, prediction, _excess(prediction, limits))
-
-    best = _best(
-        tried(dict(zip(names, counts, strict=True)))
-        for counts in candidates([alone[name] for name in names])
+    chosen = _chosen(
+        tuple(members[name] for name in names),
+        tuple(limits[name] for name in names),
+        link,
+        correction_factor,
     )
-    orders = [{name: best.rounds[name] for name in order} for order in _other_orders(names)]
-    best = _best([best, *map(tried, orders)])
-    settled = tried(settle(best.rounds, best.prediction.iteration_seconds))
-    return best if best.is_better_than(settled) else settled
+    rounds = {names[position]: count for position, count in chosen}
+    group = {name: replace(members[name], rounds=count) for name, count in rounds.items()}
+    return Arrangement(rounds, predict(group, link, correction_factor=correction_factor))
 
 
-def _excess(prediction: Prediction, limits: Mapping[str, int]) -> float:
-    slowdowns = prediction.slowdown_percent.items()
-    return sum(max(0.0, round(slowdown) - limits[name]) for name, slowdown in slowdowns)
+class _Try(NamedTuple):
+    """Members by position, with their rounds, and what comes out."""
+
+    rounds: Mapping[int, int]
+    seconds: Mapping[int, float]
+    """Per iteration."""
+    excess_percent: float
+    """By how much slowdown limits are exceeded, added up over the members."""
+    speed: float
+
+    def is_better_than(self, other: "_Try") -> bool:
+        """Whether it keeps the limits better, or as well and is faster."""
+        if self.excess_percent != other.excess_percent:
+            return self.excess_percent < other.excess_percent
+        return self.speed > other.speed * (1 + _LEAST_GAIN)
 
 
-def _best(tries: Iterable[Arrangement]) -> Arrangement:
-    first, *others = tries
-    for each in others:
-        if each.is_better_than(first):
-            first = each
-    return first
+@lru_cache(maxsize=16384)
+def _chosen(
+    members: tuple["Iteration", ...], limits: tuple[int, ...], link: Link, factor: float
+) -> tuple[tuple[int, int], ...]:
+    """Return the positions of the members in their cyclic order, each with its rounds.
+
+    Remembered without names: on a large cluster many jobs are of one kind.
+    """
+    if len(members) == 1:
+        return ((0, 1),)
+    alone = [alone_seconds(member, link) for member in members]
+    enough = _NEAR_THE_LIMIT * speed_limit([load_of(member, link) for member in members], link)
+
+    def tried(rounds: Mapping[int, int]) -> _Try:
+        group = [replace(members[at], rounds=count) for at, count in rounds.items()]
+        each = shared_seconds(group, link, correction_factor=factor)
+        seconds = dict(zip(rounds, each, strict=True))
+        speeds = {at: alone[at] / seconds[at] for at in rounds}
+        excess = sum(
+            max(0.0, round(100 / speed - 100) - limits[at]) for at, speed in speeds.items()
+        )
+        return _Try(rounds, seconds, excess, sum(speeds.values()))
+
+    best: _Try | None = None
+    for rounds in dict.fromkeys(candidates(alone)):
+        one = tried(dict(enumerate(rounds)))
+        best = one if best is None or one.is_better_than(best) else best
+        if best.excess_percent == 0 and best.speed >= enough:
+            return tuple(best.rounds.items())
+    assert best is not None
+    for order in _other_orders(range(len(members))):
+        one = tried({at: best.rounds[at] for at in order})
+        best = one if one.is_better_than(best) else best
+    settled = tried(settle(best.rounds, best.seconds))
+    return tuple((best if best.is_better_than(settled) else settled).rounds.items())
 
 
-def _other_orders(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _other_orders(positions: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Yield the cyclic orders besides the given one, each with the same member first."""
-    for rest in islice(permutations(names[1:]), 1, None):
-        yield (names[0], *rest)
+    for rest in islice(permutations(positions[1:]), 1, None):
+        yield (positions[0], *rest)

@@ -1,35 +1,24 @@
 """The groups of a plan in the making, and the slots that nobody holds.
 
 A draft is a group with its judgement. The board keeps drafts and free slots consistent, so a
-slot is never in two groups, and finds places for jobs without going through all of them.
+slot is never in two groups, and finds places for jobs without going through all of them. What
+was changed since a mark can be taken back.
 """
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import merge
 from itertools import count, islice
 
-from harmony_planner import memory, wording
-from harmony_planner.grouping import WORTHWHILE_GAIN, Judgement, judge
+from harmony_planner import wording
+from harmony_planner.candidates import Candidates
+from harmony_planner.draft import Draft
+from harmony_planner.fitting import accepts, fits, has_its_size
+from harmony_planner.grouping import RUNNING_COUNTS, WORTHWHILE_GAIN, judge, load_on
+from harmony_planner.loads import Load
 from harmony_planner.performance import Link
 from harmony_planner.snapshot import Job, Slot, Snapshot
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A group in the making."""
-
-    name: str
-    slots: tuple[Slot, ...]
-    jobs: tuple[Job, ...]
-    correction: float
-    judgement: Judgement
-
-    @property
-    def speed(self) -> float:
-        """Total speed of the members; meaningful where they may share."""
-        return self.judgement.speed
 
 
 class Board:
@@ -37,17 +26,26 @@ class Board:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.link = Link(snapshot.network, snapshot.servers_share_core)
+        self.judged = 0
+        """Groups of several jobs that were judged so far: what takes the time of a plan."""
         self._positions = {slot.name: at for at, slot in enumerate(snapshot.slots)}
         self._slots = snapshot.slots
         self._drafts: dict[str, Draft] = {}
+        self._candidates = Candidates(self.link)
         self._free: dict[tuple[int, int | None], list[int]] = {}
         """Positions of open free slots, by GPUs and memory: what decides whether a job fits."""
         self._held: set[str] = set()
-        for slot in snapshot.slots:
-            self._release(slot)
+        for at, slot in enumerate(snapshot.slots):
+            if slot.closed is None:
+                self._free.setdefault(_shape(slot), []).append(at)
+        self._priorities = Counter[int]()
+        """Of the jobs in drafts."""
         taken = {group.name for group in snapshot.groups}
         self._names = (name for n in count(1) if (name := f"group-{n}") not in taken)
         self._next_name = next(self._names)
+        self.value = 0.0
+        """Of all drafts together."""
+        self._journal: list[tuple[str, Draft | None]] = []
 
     @property
     def drafts(self) -> Mapping[str, Draft]:
@@ -57,18 +55,41 @@ class Board:
     def put(self, draft: Draft) -> None:
         """Add a group, or replace the one of its name. Its new slots must be free."""
         old = self._drafts.get(draft.name)
-        for slot in old.slots if old else ():
-            self._release(slot)
+        self._journal.append((draft.name, old))
+        if old is not None:
+            self._forget(old)
         for slot in draft.slots:
             self._take(slot)
         self._drafts[draft.name] = draft
+        self.value += draft.value
+        self._candidates.add(draft)
+        self._priorities.update(job.priority for job in draft.jobs)
         if draft.name == self._next_name:
             self._next_name = next(self._names)
 
     def remove(self, name: str) -> None:
         """Take a group away; its slots are free then."""
-        for slot in self._drafts.pop(name).slots:
-            self._release(slot)
+        old = self._drafts.pop(name)
+        self._journal.append((name, old))
+        self._forget(old)
+
+    def mark(self) -> int:
+        """Return what `take_back` needs to bring this moment back."""
+        return len(self._journal)
+
+    def take_back(self, mark: int) -> None:
+        """Undo all that was put and removed since the mark."""
+        before: dict[str, Draft | None] = {}
+        for name, old in self._journal[mark:]:
+            before.setdefault(name, old)
+        changed = [name for name, old in before.items() if self._drafts.get(name) is not old]
+        for name in changed:
+            if name in self._drafts:
+                self.remove(name)
+        for name in changed:
+            if (old := before[name]) is not None:
+                self.put(old)
+        del self._journal[mark:]
 
     def draft(
         self,
@@ -81,8 +102,10 @@ class Board:
     ) -> Draft:
         """Return a judged group on as many of the slots as its widest job needs."""
         needed = tuple(slots[: max(job.workers for job in jobs)])
+        self.judged += len(jobs) > 1
         judgement = judge(jobs, needed, self.link, correction_factor=correction, running=running)
-        return Draft(name, needed, jobs, correction, judgement)
+        loads = tuple(load_on(job, needed, self.link) for job in jobs)
+        return Draft(name, needed, jobs, correction, judgement, loads)
 
     def alone(self, job: Job) -> Draft | None:
         """Return a new group of this job on free slots; None where there are too few."""
@@ -103,6 +126,23 @@ class Board:
             return None
         return self.draft(draft.name, slots, (*draft.jobs, job), draft.correction)
 
+    def without(self, draft: Draft, job: Job) -> Draft | None:
+        """Return the group without one of its members; None where nobody is left."""
+        rest = tuple(other for other in draft.jobs if other is not job)
+        return self.draft(draft.name, draft.slots, rest, draft.correction) if rest else None
+
+    def promising(self, job: Job) -> Iterator[Draft]:
+        """Yield the groups that the rules let the job join, those that may gain most first."""
+        return self._candidates.promising(job)
+
+    def load(self, job: Job, slots: Sequence[Slot]) -> Load | None:
+        """Return what the job needs there, see `grouping.load_on`."""
+        return load_on(job, slots, self.link)
+
+    def has_lower(self, priority: int) -> bool:
+        """Whether any job with a place has a lower priority."""
+        return any(each < priority for each, many in self._priorities.items() if many)
+
     def free_for(self, job: Job) -> Iterator[Slot]:
         """Yield the free slots in which the job may begin a group, in their order."""
         return (slot for slot in self._free_of_its_size(job) if accepts(job, slot))
@@ -119,9 +159,18 @@ class Board:
         fitting = [
             positions
             for positions in self._free.values()
-            if positions and _has_its_size(job, self._slots[positions[0]])
+            if positions and has_its_size(job, self._slots[positions[0]])
         ]
+        if len(fitting) == 1:
+            return (self._slots[at] for at in fitting[0])
         return (self._slots[at] for at in merge(*fitting))
+
+    def _forget(self, draft: Draft) -> None:
+        self.value -= draft.value
+        for slot in draft.slots:
+            self._release(slot)
+        self._candidates.remove(draft)
+        self._priorities.subtract(job.priority for job in draft.jobs)
 
     def _release(self, slot: Slot) -> None:
         self._held.discard(slot.name)
@@ -135,26 +184,6 @@ class Board:
             del free[bisect_left(free, self._positions[slot.name])]
 
 
-def fits(job: Job, slot: Slot) -> bool:
-    """Whether one of the job's workers can begin on the slot when it is alone there."""
-    return accepts(job, slot) and _holds(job, slot)
-
-
-def begins_on(job: Job, slot: Slot) -> bool:
-    """Whether the job may begin a group there: with none of the slot's GPUs left idle."""
-    return accepts(job, slot) and _has_its_size(job, slot)
-
-
-def accepts(job: Job, slot: Slot) -> bool:
-    """Whether the job's workers may begin on the slot's node."""
-    return slot.node not in job.barred and slot.node not in job.unschedulable
-
-
-def closed(slots: Sequence[Slot]) -> str | None:
-    """Say why nobody new may use all of the slots, or None where anybody may."""
-    return next((slot.closed for slot in slots if slot.closed is not None), None)
-
-
 def not_worthwhile(draft: Draft, old: Draft) -> str | None:
     """Say why a job should not join a group that it may join."""
     joining = draft.jobs[-1].name
@@ -164,22 +193,12 @@ def not_worthwhile(draft: Draft, old: Draft) -> str | None:
             f"{joining} would run with {others} at {draft.speed:.2f} of the speed "
             "of one after the other, too little to gain"
         )
-    if draft.speed < old.speed * (1 - WORTHWHILE_GAIN):
+    if draft.speed < old.speed - RUNNING_COUNTS:
         return (
             f"{joining} would lower the total speed of {others} "
             f"from {old.speed:.2f} to {draft.speed:.2f} jobs at a time"
         )
     return None
-
-
-def _has_its_size(job: Job, slot: Slot) -> bool:
-    return job.gpus_per_worker == slot.gpus and _holds(job, slot)
-
-
-def _holds(job: Job, slot: Slot) -> bool:
-    kind = (job.gpus_per_worker > 0) == (slot.gpus > 0)
-    enough = job.gpus_per_worker <= slot.gpus
-    return kind and enough and memory.why_it_does_not_fit([job], slot) is None
 
 
 def _shape(slot: Slot) -> tuple[int, int | None]:

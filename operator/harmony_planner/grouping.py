@@ -10,22 +10,24 @@ be measured while it shares.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from harmony_planner import memory
 from harmony_planner.arrangement import Arrangement, arrange
-from harmony_planner.performance import Link, is_usable, speed_limit
+from harmony_planner.loads import Load, load_of, speed_limit
+from harmony_planner.performance import Link, is_usable, iteration_of
 from harmony_planner.snapshot import Job, Slot
 
 LARGEST_GROUP: Final = 4
 LARGEST_PROBE: Final = 2
 WORTHWHILE_GAIN: Final = 0.05
 """Of total speed: what a change of groups must bring, since it costs restarts of workers."""
+RUNNING_COUNTS: Final = 0.1
+"""Of total speed: so much may be given up to let one more job run."""
 KEPT_MARGIN: Final = 0.25
 """By how much a running group may exceed a limit on time, or fall short of the speed in turn,
 before it is broken up: measurements waver, and a split costs restarts of workers."""
-_PROBE_SPEED: Final = 1.25
+PROBE_SPEED: Final = 1.25
 """Expected of a group about which nothing is known, relative to one job at a time."""
 
 
@@ -41,7 +43,6 @@ class Judgement:
     """None for a probe, and where the jobs may not share."""
 
 
-@lru_cache(maxsize=8192)
 def judge(
     jobs: tuple[Job, ...],
     slots: tuple[Slot, ...],
@@ -52,18 +53,14 @@ def judge(
 ) -> Judgement:
     """Judge jobs that would share slots; job j uses the first `j.workers` of them.
 
-    `running` says that they share them already: then KEPT_MARGIN is in their favour. Remembered,
-    since most groups of a cluster are the same from one plan to the next.
+    `running` says that they share them already: then KEPT_MARGIN is in their favour.
     """
-    refusal = why_not_together(jobs) or _why_it_does_not_fit(jobs, slots)
+    refusal = why_not_together(jobs) or why_no_memory(jobs, slots)
     if refusal is not None:
         return Judgement(refusal, 0.0)
     if not all(is_usable(job.profile) for job in jobs):
-        return Judgement(None, 1.0 if len(jobs) == 1 else _PROBE_SPEED)
-    busiest = Counter(slot.node for slot in slots).most_common(1)[0][0]
-    workers = {
-        job.name: max(1, sum(slot.node == busiest for slot in slots[: job.workers])) for job in jobs
-    }
+        return Judgement(None, 1.0 if len(jobs) == 1 else PROBE_SPEED)
+    workers = {job.name: workers_on_one_node(job, slots) for job in jobs}
     arrangement = arrange(jobs, link, workers=workers, correction_factor=correction_factor)
     margin = KEPT_MARGIN if running else 0.0
     refusal = None if len(jobs) == 1 else _too_slow(jobs, arrangement, margin)
@@ -90,13 +87,28 @@ def why_not_together(jobs: Sequence[Job]) -> str | None:
     return None
 
 
-def most_speed(jobs: Sequence[Job], link: Link) -> float:
-    """Return the total speed that no schedule of the jobs exceeds, without running one."""
-    profiles = [job.profile for job in jobs if job.profile is not None and is_usable(job.profile)]
-    return speed_limit(profiles, link) if len(profiles) == len(jobs) else _PROBE_SPEED
+def load_on(job: Job, slots: Sequence[Slot], link: Link) -> Load | None:
+    """Return what the job needs of its busiest node's resources there; None where unknown."""
+    if job.profile is None or not is_usable(job.profile):
+        return None
+    return load_of(iteration_of(job.profile, workers=workers_on_one_node(job, slots)), link)
 
 
-def _why_it_does_not_fit(jobs: Sequence[Job], slots: Sequence[Slot]) -> str | None:
+def workers_on_one_node(job: Job, slots: Sequence[Slot]) -> int:
+    """Return how many of the job's workers are on the node where the group has most slots."""
+    if job.workers == 1 or len(slots) <= 1:
+        return 1
+    busiest = Counter(slot.node for slot in slots).most_common(1)[0][0]
+    return max(1, sum(slot.node == busiest for slot in slots[: job.workers]))
+
+
+def most_speed(loads: Sequence[Load | None], link: Link) -> float:
+    """Return the total speed that no schedule of members with these loads exceeds."""
+    known = [load for load in loads if load is not None]
+    return speed_limit(known, link) if len(known) == len(loads) else PROBE_SPEED
+
+
+def why_no_memory(jobs: Sequence[Job], slots: Sequence[Slot]) -> str | None:
     """Say on which slot the jobs' memory does not fit; None where it does."""
     for position, slot in enumerate(slots):
         why = memory.why_it_does_not_fit([job for job in jobs if job.workers > position], slot)

@@ -13,7 +13,7 @@ the servers share a core. How far a schedule stays above this bound is found by 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -66,7 +66,7 @@ def alone_seconds(iteration: Iteration, link: Link) -> float:
     """
     if iteration.workers == 1:
         return _total(iteration)
-    return _run((iteration,), link)[0]
+    return _run((replace(iteration, rounds=1),), link)[0]
 
 
 def cycle_bound(members: Sequence[Iteration], link: Link) -> tuple[float, Bound]:
@@ -88,22 +88,18 @@ def cycle_bound(members: Sequence[Iteration], link: Link) -> tuple[float, Bound]
     return loads[largest], largest
 
 
-def speed_limit(profiles: Sequence[JobProfile], link: Link) -> float:
-    """Return the total speed, each job against its own alone, that no schedule exceeds.
+def shared_seconds(
+    iterations: Sequence[Iteration], link: Link, *, correction_factor: float = 1.0
+) -> list[float]:
+    """Return the seconds per iteration of members that run together in this order.
 
-    A job at full speed uses the device for C of every T seconds and the link for N of them, and
-    neither is there more than once. Every profile must take some time.
+    Every iteration must take some time.
     """
-    loads = [[one.compute_seconds for one in profiles]]
-    if link.network == "HalfDuplex":
-        loads.append([one.network_seconds for one in profiles])
-    else:
-        loads.append([one.pull_microseconds / 1e6 for one in profiles])
-        loads.append([one.push_microseconds / 1e6 for one in profiles])
-    return min(
-        _most_that_fit([x / one.iteration_seconds for x, one in zip(load, profiles, strict=True)])
-        for load in loads
-    )
+    together = _run(tuple(iterations), link)
+    return [
+        max(alone_seconds(one, link), correction_factor * seconds)
+        for one, seconds in zip(iterations, together, strict=True)
+    ]
 
 
 def predict(
@@ -116,10 +112,7 @@ def predict(
     iterations = tuple(members.values())
     bound_seconds, bound = cycle_bound(iterations, link)
     alone = [alone_seconds(iteration, link) for iteration in iterations]
-    shared = [
-        max(seconds, correction_factor * together)
-        for seconds, together in zip(alone, _run(iterations, link), strict=True)
-    ]
+    shared = shared_seconds(iterations, link, correction_factor=correction_factor)
     cycle = max(
         bound_seconds,
         *(one.rounds * seconds for one, seconds in zip(iterations, shared, strict=True)),
@@ -149,16 +142,6 @@ def predict(
     )
 
 
-def _most_that_fit(shares: Sequence[float]) -> float:
-    """Return how many jobs fit into one resource of which each needs a share, parts counted."""
-    left = 1.0
-    for count, share in enumerate(sorted(shares)):
-        if share > left:
-            return count + left / share
-        left -= share
-    return float(len(shares))
-
-
 def _total(iteration: Iteration) -> float:
     return (
         iteration.compute_seconds
@@ -173,7 +156,7 @@ def _network(iteration: Iteration) -> float:
     return iteration.workers * transfers + iteration.update_seconds
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=16384)
 def _run(iterations: tuple[Iteration, ...], link: Link) -> list[float]:
     if len(iterations) == 1 and iterations[0].workers == 1:
         return [_total(iterations[0])]

@@ -9,12 +9,17 @@ priority. What finds no place waits, and the plan says why.
 
 from collections import Counter
 from collections.abc import Sequence
-from operator import itemgetter
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from harmony_planner import memory, wording
-from harmony_planner.board import Board, Draft, closed, fits, not_worthwhile
-from harmony_planner.grouping import WORTHWHILE_GAIN, most_speed, why_not_together
+from harmony_planner.board import Board
+from harmony_planner.draft import Draft
+from harmony_planner.fitting import fits
+from harmony_planner.grouping import WORTHWHILE_GAIN
+from harmony_planner.improvement import improve
+from harmony_planner.places import best_place, rules_against
 from harmony_planner.preemption import make_room
 from harmony_planner.snapshot import (
     Group,
@@ -27,10 +32,6 @@ from harmony_planner.snapshot import (
 )
 from harmony_planner.staying import Staying
 
-GROUPS_LOOKED_AT: Final = 8
-"""Of the groups that a job may join, so many are predicted: those that promise most."""
-PREDICTIONS: Final = 160
-"""Of one round over all jobs; where many wait, fewer groups are looked at for each."""
 MOST_MOVES: Final = 8
 """In one plan: the next one goes on from there."""
 SOURCES_LOOKED_AT: Final = 16
@@ -52,7 +53,8 @@ class _Planning:
         )
         self._board = Board(snapshot)
         self._preempted_by: dict[str, Job] = {}
-        self._looked_at = GROUPS_LOOKED_AT
+        self._kept: set[str] = set()
+        """Jobs that have a place whether or not anybody shares."""
         self._staying = Staying(snapshot, self._board, self._queue)
         self._rooms: dict[frozenset[str], list[tuple[Slot, int]]] = {}
         self._closed = [slot for slot in snapshot.slots if slot.closed is not None]
@@ -64,47 +66,65 @@ class _Planning:
             if not self._make_best_move():
                 break
             waiting = self._place_the_rest()
+        movable = [job for job, _ in waiting if not job.unschedulable]
+        improve(self._board, movable, self._kept)
+        waiting = self._place_the_rest()
         return Plan(
             groups=tuple(_finished(draft) for draft in self._board.drafts.values()),
-            waiting=tuple(waiting),
+            waiting=tuple(self._waiting(job, refusals) for job, refusals in waiting),
         )
 
     # ---- steps
 
-    def _place_the_rest(self) -> list[Waiting]:
-        """Give places to the jobs that have none; return why the others wait."""
-        waiting: list[Waiting] = []
+    def _place_the_rest(self) -> list[tuple[Job, list[str]]]:
+        """Give places to the jobs that have none; return those that wait, and what refused them.
+
+        Of each priority, first those that fit on free slots: who would run if nobody shared
+        never waits for a job behind it.
+        """
+        waiting: list[tuple[Job, list[str]]] = []
         stuck: list[tuple[Job, list[str]]] = []
         placed = {job.name for draft in self._board.drafts.values() for job in draft.jobs}
-        self._looked_at = _share_of_predictions(len(self._queue) - len(placed))
-        for job in self._queue:
-            if job.name in placed:
-                continue
-            best, refusals = self._best_place(job)
-            if best is not None:
-                self._board.put(best)
-                self._preempted_by.pop(job.name, None)
-                continue
-            if job.unschedulable:
-                stuck.append((job, refusals))
-                continue
-            room = make_room(job, self._board)
-            if room is None:
-                waiting.append(self._waiting(job, refusals))
-                continue
-            for name in room.emptied:
-                self._board.remove(name)
-            self._board.put(room.draft)
-            self._preempted_by.pop(job.name, None)
-            for displaced in room.displaced:
-                placed.discard(displaced.name)
-                self._preempted_by[displaced.name] = job
+        for _, rank in groupby(self._queue, key=attrgetter("priority")):
+            left = []
+            for job in rank:
+                if job.name in placed:
+                    continue
+                if (alone := self._board.alone(job)) is not None:
+                    self._board.put(alone)
+                    self._kept.add(job.name)
+                    self._preempted_by.pop(job.name, None)
+                else:
+                    left.append(job)
+            for job in left:
+                refusals = self._share(job, placed)
+                if refusals is not None:
+                    (stuck if job.unschedulable else waiting).append((job, refusals))
         for job, refusals in stuck:
             if (draft := self._staying.where_it_was(job)) is not None:
                 self._board.put(draft)
             else:
-                waiting.append(self._waiting(job, refusals))
+                waiting.append((job, refusals))
         return waiting
+
+    def _share(self, job: Job, placed: set[str]) -> list[str] | None:
+        """Give the job a place with others or instead of them; return why there is none."""
+        best, refusals = best_place(job, self._board)
+        if best is not None:
+            self._board.put(best)
+        else:
+            room = None if job.unschedulable else make_room(job, self._board)
+            if room is None:
+                return refusals
+            for name in room.emptied:
+                self._board.remove(name)
+            self._board.put(room.draft)
+            self._kept.add(job.name)
+            for displaced in room.displaced:
+                placed.discard(displaced.name)
+                self._preempted_by[displaced.name] = job
+        self._preempted_by.pop(job.name, None)
+        return None
 
     def _make_best_move(self) -> bool:
         """Move the one job that gains most by it, if any gains enough; say whether one did."""
@@ -114,19 +134,19 @@ class _Planning:
         sources = [draft for draft in self._board.drafts.values() if len(draft.jobs) > 1]
         if len(sources) > SOURCES_LOOKED_AT:
             sources = sorted(sources, key=lambda draft: draft.speed)[:SOURCES_LOOKED_AT]
-        self._looked_at = _share_of_predictions(sum(len(source.jobs) for source in sources))
         for source in sources:
             for job in source.jobs:
-                rest = tuple(other for other in source.jobs if other is not job)
-                left = self._board.draft(source.name, source.slots, rest, source.correction)
+                left = self._board.without(source, job)
+                assert left is not None
                 least = 0.0 if next(self._board.free_for(job), None) else slowest
                 most = (left.speed + least + 1) / (source.speed + least) - 1
                 if left.judgement.refusal is not None or most <= best_gain:
                     continue
+                mark = self._board.mark()
                 self._board.put(left)
-                target, _ = self._best_place(job)
+                target = self._board.alone(job) or best_place(job, self._board)[0]
                 old = self._board.drafts.get(target.name) if target is not None else None
-                self._board.put(source)
+                self._board.take_back(mark)
                 if target is None or target.name == source.name:
                     continue
                 speed_before = source.speed + (old.speed if old else 0.0)
@@ -138,45 +158,7 @@ class _Planning:
             self._board.put(draft)
         return best is not None
 
-    # ---- places
-
-    def _best_place(self, job: Job) -> tuple[Draft | None, list[str]]:
-        """Return the group as it would be with the job where it gains most, or the refusals.
-
-        Free slots come first: a newcomer adds at most its own speed to a group.
-        """
-        if (alone := self._board.alone(job)) is not None:
-            return alone, []
-        promising, refusals = self._promising(job)
-        best: Draft | None = None
-        best_gain = 0.0
-        for old in promising:
-            draft = self._board.joined(old, job)
-            if draft is None:
-                continue
-            refusal = draft.judgement.refusal or not_worthwhile(draft, old)
-            if refusal is not None:
-                refusals.append(refusal)
-            elif best is None or draft.speed - old.speed > best_gain + 1e-9:
-                best, best_gain = draft, draft.speed - old.speed
-        return best, refusals
-
-    def _promising(self, job: Job) -> tuple[list[Draft], list[str]]:
-        """Return the groups that the job may gain most in, and why the rules forbid others."""
-        found: list[tuple[float, int, Draft]] = []
-        refusals: list[str] = []
-        for at, draft in enumerate(self._board.drafts.values()):
-            its_slots = draft.slots[: job.workers]
-            if not all(fits(job, slot) for slot in its_slots):
-                continue
-            jobs = (*draft.jobs, job)
-            refusal = closed(its_slots) or why_not_together(jobs)
-            if refusal is not None:
-                refusals.append(refusal)
-            else:
-                found.append((draft.speed - most_speed(jobs, self._board.link), at, draft))
-        found = sorted(found, key=itemgetter(0, 1))[: self._looked_at]
-        return [draft for _, _, draft in sorted(found, key=itemgetter(1))], refusals
+    # ---- words
 
     def _room(self, barred: frozenset[str]) -> list[tuple[Slot, int]]:
         """Return one slot of each kind on other nodes, and how many there are of it."""
@@ -201,7 +183,12 @@ class _Planning:
         closed_to_it = [why for slot in self._closed if fits(job, slot) and (why := slot.closed)]
         reason = wording.waiting_reason(
             job,
-            [*refusals, *wording.why_not_there(job, self._board.barred_for(job)), *closed_to_it],
+            [
+                *rules_against(job, self._board),
+                *refusals,
+                *wording.why_not_there(job, self._board.barred_for(job)),
+                *closed_to_it,
+            ],
             preemptor,
             outranks=job.priority > self._queue[-1].priority and not job.unschedulable,
         )
@@ -211,10 +198,6 @@ class _Planning:
             never_fits=never is not None,
             preempted_by=preemptor.name if preemptor else None,
         )
-
-
-def _share_of_predictions(jobs: int) -> int:
-    return max(1, min(GROUPS_LOOKED_AT, PREDICTIONS // max(1, jobs)))
 
 
 def _finished(draft: Draft) -> Group:

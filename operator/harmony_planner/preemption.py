@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice
 from typing import Final
 
-from harmony_planner.board import Board, Draft, begins_on, closed, fits, not_worthwhile
+from harmony_planner.board import Board, not_worthwhile
+from harmony_planner.draft import Draft
+from harmony_planner.fitting import begins_on, closed, fits
 from harmony_planner.snapshot import Job
 
 WAYS_LOOKED_AT: Final = 32
@@ -30,7 +32,7 @@ class Room:
 
 def make_room(job: Job, board: Board) -> Room | None:
     """Return how jobs of lower priority make room for the job; None where they cannot."""
-    if not any(_lower(job, draft) for draft in board.drafts.values()):
+    if not board.has_lower(job.priority):
         return None
     ways = (_in_one_group(job, board), _in_several_groups(job, board))
     return min(filter(None, ways), key=lambda room: _cost(room.displaced), default=None)

@@ -9,7 +9,7 @@ to what comes out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 MOST_ROUNDS: Final = 8
 ALIKE: Final = 1.5
@@ -40,7 +40,12 @@ def candidates(seconds: Sequence[float]) -> Iterator[tuple[int, ...]]:
         )
 
 
-def settle(rounds: Mapping[str, int], iteration_seconds: Mapping[str, float]) -> Mapping[str, int]:
+_Name = TypeVar("_Name", str, int)
+
+
+def settle(
+    rounds: Mapping[_Name, int], iteration_seconds: Mapping[_Name, float]
+) -> Mapping[_Name, int]:
     """Return rounds that fit the seconds per iteration that the schedule gave each member.
 
     The slowest member runs once and the others as often as they iterate meanwhile. Who has
@@ -54,6 +59,6 @@ def settle(rounds: Mapping[str, int], iteration_seconds: Mapping[str, float]) ->
     return settled if _ranks(settled) == _ranks(rounds) else rounds
 
 
-def _ranks(rounds: Mapping[str, int]) -> dict[str, int]:
+def _ranks(rounds: Mapping[_Name, int]) -> dict[_Name, int]:
     order = sorted(set(rounds.values()))
     return {name: order.index(count) for name, count in rounds.items()}

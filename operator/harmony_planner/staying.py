@@ -8,7 +8,9 @@ when no other place was found for it and nobody else took its slots.
 from collections import defaultdict
 from collections.abc import Sequence
 
-from harmony_planner.board import Board, Draft, fits
+from harmony_planner.board import Board
+from harmony_planner.draft import Draft
+from harmony_planner.fitting import fits
 from harmony_planner.snapshot import CurrentGroup, Job, Slot, Snapshot
 
 
