@@ -9,7 +9,13 @@ from harmony_operator.gpu_binding import BindingProblem
 from harmony_operator.observed import ApiProblem, ObservedPod, Role
 from harmony_operator.policies.conditions import Observation, condition, holds, time_of
 from harmony_operator.policies.failure import backoff_end_seconds
-from harmony_operator.policies.pod_outcome import in_words, is_leaving, is_live, name_of
+from harmony_operator.policies.pod_outcome import (
+    has_stopped,
+    in_words,
+    is_leaving,
+    is_live,
+    name_of,
+)
 from harmony_operator.policies.roster import is_unreachable
 from harmony_operator.policies.standing import Standing
 
@@ -204,10 +210,14 @@ def _is_replaced(
     found = [pods.get(index) for index in absent]
     if before is not None and before.reason in _REPLACING:
         return True
-    if any(pod is not None and not is_live(pod) for pod in found):
+    if any(pod is not None and not is_live(pod) and not _stopped_as_told(pod) for pod in found):
         return True
     ran = before is not None and before.reason == RunningReason.WORKERS_RUNNING
     return ran and any(pod is None or pod.started_seconds is None for pod in found)
+
+
+def _stopped_as_told(pod: ObservedPod) -> bool:
+    return has_stopped(pod) and pod.stop_asked_seconds is not None
 
 
 def _serves(pod: ObservedPod, standing: Standing) -> bool:

@@ -50,9 +50,11 @@ def suspension(standing: Standing) -> Observation:
     if by is not None:
         message = f"{by} has a higher priority; it goes on when there are slots"
         return Observation("True", SuspendedReason.PREEMPTED, message)
-    return Observation("True", SuspendedReason.SUSPENDED_BY_SPEC, _KEPT if standing.servers else "")
+    words = _KEPT if standing.servers else _GIVEN_UP
+    return Observation("True", SuspendedReason.SUSPENDED_BY_SPEC, words)
 
 
+_GIVEN_UP: Final = "spec.suspend is true; it holds nothing"
 _KEPT: Final = (
     "its servers stay as they are, because there is no checkpoint volume: a changed template of "
     "theirs is for those that are made anew"
@@ -62,4 +64,6 @@ _KEPT: Final = (
 def _not_suspended(status: HarmonyJobStatus) -> tuple[SuspendedReason, str]:
     before = condition(status.conditions, ConditionType.SUSPENDED)
     began = before is not None and before.reason != SuspendedReason.NOT_SUSPENDED
-    return (SuspendedReason.RESUMED if began else SuspendedReason.NOT_SUSPENDED), ""
+    if not began:
+        return SuspendedReason.NOT_SUSPENDED, ""
+    return SuspendedReason.RESUMED, "it goes on where it stopped"

@@ -171,6 +171,17 @@ def test_a_moved_worker_takes_its_peers_along_and_the_servers_stay() -> None:
     assert cluster.status.restarts == 0
 
 
+def test_a_worker_that_moved_is_not_said_to_be_replaced() -> None:
+    cluster = Cluster(job_manifest()).run()
+    cluster.place("node-b", name="g-2")
+    cluster.settle()
+    cluster.exit("mlr-worker-0", 75)
+    cluster.pods["mlr-worker-0"]["status"]["phase"] = "Running"
+    cluster.settle()
+    assert cluster.pod("mlr-worker-0").deleting_since_seconds is not None
+    assert cluster.reason(RUNNING) == "WorkersStarting"
+
+
 def test_a_plan_that_changes_in_place_only_changes_annotations() -> None:
     cluster = Cluster(job_manifest(workers=2)).run()
     before = [cluster.pod(name).node_plan for name in WORKERS]
