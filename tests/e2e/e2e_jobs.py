@@ -23,6 +23,10 @@ EXAMPLES = Path(__file__).parents[2] / "worker_image" / "examples"
 SIDECAR_PORT = 9401
 PATIENCE_SECONDS = 240.0
 HELD = "harmony.dev/held-by-a-test"
+LONG = 10_000_000
+"""Iterations that no test waits for."""
+STOPPED = 75
+"""Exit code of a worker that stopped at an iteration boundary."""
 
 
 def example(name: str, *, iterations: int, **workers: Any) -> Manifest:
@@ -40,11 +44,26 @@ def example(name: str, *, iterations: int, **workers: Any) -> Manifest:
     return manifest
 
 
+def training(name: str, iterations: int = LONG, **spec: object) -> Manifest:
+    """A light job on a CPU slot, which sharing may slow down as much as it likes."""
+    job = telling_losses(named(example("digits_mlr", iterations=iterations), name))
+    job["spec"] |= {"sharing": {"maxSlowdownPercent": 10_000}, **spec}
+    return job
+
+
 def telling_losses(manifest: Manifest) -> Manifest:
     """The same job, whose workers write each exact loss into their logs."""
     copy = copy_of(manifest)
     [container] = copy["spec"]["workers"]["template"]["spec"]["containers"]
     container["env"].append({"name": "HARMONY_LOSS_LOG", "value": "/dev/stdout"})
+    return copy
+
+
+def with_examples_from_here(manifest: Manifest) -> Manifest:
+    """The same job for a local run, which has the examples where the project has them."""
+    copy = copy_of(manifest)
+    [container] = copy["spec"]["workers"]["template"]["spec"]["containers"]
+    container["env"].insert(0, {"name": "HARMONY_EXAMPLES", "value": str(EXAMPLES)})
     return copy
 
 
@@ -142,11 +161,20 @@ class Jobs:
 
     def losses(self, job: str, worker: int = 0) -> dict[int, str]:
         """Exact losses by iteration as the worker's log tells them, of a replayed one the last."""
+        return dict(self.losses_in_order(job, worker))
+
+    def losses_in_order(self, job: str, worker: int = 0) -> list[tuple[int, str]]:
+        """Iterations with their losses as the worker's log tells them; empty before it has one."""
         try:
             log = self.kubectl("logs", f"{job}-worker-{worker}", "--container=worker")
         except subprocess.CalledProcessError:
-            return {}
+            return []
         return losses_in(log)
+
+    def suspend(self, job: str, suspended: bool) -> None:
+        """Suspend a job, or resume it."""
+        patch = json.dumps({"spec": {"suspend": suspended}})
+        self.kubectl("patch", "hj", job, "--type=merge", f"--patch={patch}")
 
     def devices_seen(self, pod: str) -> list[str]:
         """What a worker's environment says of its GPUs, as a driver or runtime sets it."""
@@ -168,6 +196,15 @@ class Jobs:
     def let_go(self, pod: str) -> None:
         """Keep it no longer."""
         self._finalizers(pod, [])
+
+    def last_iteration(self, job: str, worker: int = 0) -> int:
+        """Wait until a worker that is held has stopped at an iteration boundary, and let it go."""
+        pod = f"{job}-worker-{worker}"
+        ended = self.wait(f"{pod} ends", lambda: exit_code(self.get("pod", pod), "worker"))
+        assert ended == STOPPED
+        last = max(self.losses(job, worker))
+        self.let_go(pod)
+        return last
 
     def _finalizers(self, pod: str, finalizers: list[str]) -> None:
         patch = json.dumps({"metadata": {"finalizers": finalizers}})
@@ -213,7 +250,7 @@ class Jobs:
                         page = TurnPage.model_validate_json(answer)
                         following[uid] = page.next_sequence
                         record.turns[worker] += page.turns
-                        record.losses[worker] |= losses_in(log)
+                        record.losses[worker].update(losses_in(log))
 
         collector = threading.Thread(target=collect)
         collector.start()
@@ -231,10 +268,15 @@ def exit_code(pod: Manifest, container: str) -> int | None:
     return code
 
 
-def losses_in(log: str) -> dict[int, str]:
-    """Exact losses by iteration as a worker's log tells them, of a replayed one the last."""
+def losses_in(log: str) -> list[tuple[int, str]]:
+    """Iterations with their exact losses, in the order in which a worker's log tells them."""
     records = (json.loads(line) for line in log.splitlines() if line.startswith('{"iteration"'))
-    return {record["iteration"]: record["hex"] for record in records}
+    return [(record["iteration"], record["hex"]) for record in records]
+
+
+def uids(pods: list[Manifest]) -> set[str]:
+    """Which pods they are: one that was made anew has another uid."""
+    return {pod["metadata"]["uid"] for pod in pods}
 
 
 def slot_of(pod: Manifest) -> str:

@@ -1,38 +1,45 @@
 """Jobs whose workers share GPUs on two nodes: one order everywhere, and nobody waits for ever."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from e2e_jobs import (
+    STOPPED,
     Jobs,
     Kubectl,
-    Manifest,
     example,
     exit_code,
     named,
     slot_of,
     telling_losses,
+    uids,
+    with_examples_from_here,
 )
 
 from cluster.harmony import install
 from cluster.provider import Cluster
 from harmony_api.turn_checks import overlapping_compute_turns
+from local_run_harness import harmony_run
 
 ITERATIONS = 50
-STOPPED = 75
+NAMES = ("first", "second")
 
 
 @pytest.mark.timeout(900)
 def test_two_jobs_of_two_workers_share_two_nodes_in_one_order(
-    jobs: Jobs, one_gpu_each: None, cluster: Cluster
+    jobs: Jobs, one_gpu_each: None, cluster: Cluster, tmp_path: Path
 ) -> None:
     one = example("digits_mlp", iterations=ITERATIONS, gpusPerWorker=1, replicas=2)
-    both = [telling_losses(named(one, name)) for name in ("first", "second")]
-    jobs.apply(*both)
-    with jobs.recorded("first", "second") as record:
-        for name in ("first", "second"):
+    both = [named(one, name) for name in NAMES]
+    with harmony_run(tmp_path, *map(with_examples_from_here, both)) as run:
+        assert run.finish() == 0, run.output()
+        locally = {(name, index): run.losses(name, index) for name in NAMES for index in range(2)}
+    jobs.apply(*map(telling_losses, both))
+    with jobs.recorded(*NAMES) as record:
+        for name in NAMES:
             jobs.wait_for(name, "Running")
-        pods = {name: jobs.pods(name) for name in ("first", "second")}
+        pods = {name: jobs.pods(name) for name in NAMES}
         nodes = {name: [pod["spec"]["nodeName"] for pod in of] for name, of in pods.items()}
         assert sorted(nodes["first"]) == sorted(cluster.nodes)
         assert list(map(slot_of, pods["first"])) == list(map(slot_of, pods["second"]))
@@ -41,22 +48,21 @@ def test_two_jobs_of_two_workers_share_two_nodes_in_one_order(
         for pod in (*pods["first"], *pods["second"]):
             members = sorted(jobs.node_plan(pod["metadata"]["name"])["members"], key=_order)
             assert [one["job"].rpartition("/")[2] for one in members] == in_order
-        for name in ("first", "second"):
+        for name in NAMES:
             jobs.wait_for(name, "Succeeded")
     for node in cluster.nodes:
         there = [
             turn
-            for name in ("first", "second")
+            for name in NAMES
             for index, where in enumerate(nodes[name])
             if where == node
             for turn in record.turns[name, index]
         ]
         assert sum(turn.phase == "COMP" and turn.turn > 0 for turn in there) > ITERATIONS
         assert overlapping_compute_turns(there) == []
-    for index in range(2):
-        first, second = (record.losses[name, index] | jobs.losses(name, index) for name in nodes)
-        assert first == second, "the same program trains to the same losses beside its neighbour"
-        assert len(first) == ITERATIONS
+    for (name, index), losses in locally.items():
+        assert record.losses[name, index] | jobs.losses(name, index) == losses, "as without nodes"
+        assert len(losses) == ITERATIONS
 
 
 @pytest.fixture
@@ -75,11 +81,11 @@ def test_a_job_moves_at_an_iteration_boundary_and_nothing_counts_as_a_failure(
 ) -> None:
     one = example("digits_mlp", iterations=1_000_000, replicas=2)
     del one["spec"]["sharing"]
-    jobs.apply(*(telling_losses(named(one, name)) for name in ("first", "second")))
-    for name in ("first", "second"):
+    jobs.apply(*(telling_losses(named(one, name)) for name in NAMES))
+    for name in NAMES:
         jobs.wait(f"{name} is measured", lambda name=name: jobs.status(name).get("profiles"))
-    pods = {name: jobs.pods(name) for name in ("first", "second")}
-    servers = {name: _uids(jobs.pods(name, "server")) for name in pods}
+    pods = {name: jobs.pods(name) for name in NAMES}
+    servers = {name: uids(jobs.pods(name, "server")) for name in pods}
     for pod in (*pods["first"], *pods["second"]):
         jobs.hold(pod["metadata"]["name"])
     kubectl("uncordon", cluster.nodes[1])
@@ -106,13 +112,9 @@ def test_a_job_moves_at_an_iteration_boundary_and_nothing_counts_as_a_failure(
     )
     assert min(jobs.losses(mover)) == ends.pop() + 1, "it goes on where it stopped"
     assert jobs.status(mover)["restarts"] == 0
-    assert _uids(jobs.pods(mover, "server")) == servers[mover], "its servers stay"
+    assert uids(jobs.pods(mover, "server")) == servers[mover], "its servers stay"
     [stayer] = pods.keys() - {mover}
-    assert _uids(jobs.pods(stayer)) == _uids(pods[stayer])
-
-
-def _uids(pods: list[Manifest]) -> set[str]:
-    return {pod["metadata"]["uid"] for pod in pods}
+    assert uids(jobs.pods(stayer)) == uids(pods[stayer])
 
 
 def _order(member: dict[str, int]) -> int:
