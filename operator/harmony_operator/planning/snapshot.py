@@ -39,7 +39,7 @@ def planning_snapshot(
 ) -> Snapshot:
     """Return the snapshot; jobs and groups are named `namespace/name`."""
     observed = {job.uid: job for job in state.jobs.values() if takes_part(job)}
-    places = dict(_places(state, observed))
+    places = dict(_places(state, observed, binding))
     memory.stuck = stuck_workers(state, memory.stuck)
     avoided = avoided_nodes(memory.stuck, state.now_seconds)
     names = {job.uid: member_name(*job.key) for job in state.jobs.values()}
@@ -99,13 +99,19 @@ def takes_part(job: ObservedJob) -> bool:
 
 
 def _places(
-    state: ClusterState, observed: Mapping[str, ObservedJob]
+    state: ClusterState, observed: Mapping[str, ObservedJob], binding: GpuBinding
 ) -> Iterator[tuple[str, tuple[ObservedGroup, GroupMember]]]:
-    """Yield each job that takes part with its place, where a group lists it."""
+    """Yield each job that takes part with its place, where a group lists it.
+
+    A group may be of a time when devices were bound across namespaces: now its members cannot
+    reach them, and need other places.
+    """
     for key in sorted(state.groups, reverse=True):
         group = state.groups[key]
+        has_devices = any(slot.gpus for slot in group.spec.slots)
+        anywhere = binding.crosses_namespaces or not has_devices
         for member in group.spec.members if not group.deleting else ():
-            if member.job_uid in observed:
+            if member.job_uid in observed and (anywhere or member.namespace == key.namespace):
                 yield member.job_uid, (group, member)
 
 

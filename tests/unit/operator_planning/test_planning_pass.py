@@ -221,6 +221,21 @@ def test_namespaces_share_a_slot_only_where_the_binding_crosses_them() -> None:
             assert "only one namespace can share a device" in cluster.waits(second)
 
 
+def test_a_job_leaves_a_group_of_another_namespace_when_devices_are_bound_within_one() -> None:
+    cluster = Cluster(binding="reservation")
+    cluster.add_nodes("a", gpus=2)
+    job = cluster.add_job("mlr", GOOD, gpus=1)
+    cluster.settle()
+    cluster.run_pods()
+    assert [group.namespace for group in cluster.groups] == ["harmony-system"]
+    restarted = replace(cluster, binding="claim", memory=type(cluster.memory)())
+    restarted.settle()
+    assert restarted.members == [set(), {"mlr"}], "the old group stays while a worker is there"
+    restarted.remove_pods(job)
+    restarted.settle()
+    assert [group.namespace for group in restarted.groups] == ["team"]
+
+
 def test_why_jobs_wait_is_said_anew_once_a_minute_at_most() -> None:
     cluster = Cluster()
     cluster.add_nodes("a")
