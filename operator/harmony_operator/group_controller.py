@@ -33,7 +33,8 @@ from harmony_operator.work_queue import Retry
 
 _UNREPORTED_SECONDS: Final = 1.0
 _FAILED_SECONDS: Final = 30.0
-"""A reservation that failed or leaves is looked at again then: its binding depends on the time."""
+"""A reservation that failed or leaves is looked at again then: its binding depends on the time. So
+is one that another binding made, until nobody uses it."""
 
 _logger = logging.getLogger(__name__)
 
@@ -88,7 +89,8 @@ class GroupController:
             except ApiError as error:
                 raise Retry(str(error)) from error
             self._note(group, None)
-        if any(one.problem or one.deleting for one in state.reservations.values()):
+        left = self._binding.name != "reservation"
+        if any(left or one.problem or one.deleting for one in state.reservations.values()):
             for member in members_of(group):
                 self._look_at_job(member)
             return _FAILED_SECONDS

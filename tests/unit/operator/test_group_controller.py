@@ -109,6 +109,7 @@ def test_a_groups_status_says_which_devices_its_slots_have_and_what_holds_them()
 
 
 def test_a_claim_takes_the_place_of_a_reservation_of_its_name() -> None:
-    _, _, mirror = look(DEVICES, {"phase": "Running"}, ClaimBinding(SETTINGS))
+    again, _, mirror = look(DEVICES, {"phase": "Running"}, ClaimBinding(SETTINGS))
+    assert again is not None, "a worker may use it still"
     assert len(mirror.claims) == 1
     assert not mirror.reservations
