@@ -32,6 +32,8 @@ class Try:
     """Have the API server judge an object as if it were created: nothing is, and others wait."""
 
     manifest: Manifest
+    rests_on: str
+    """Names all that the verdict rests on; what was found good lately is not tried again."""
 
 
 @dataclass(frozen=True, kw_only=True)

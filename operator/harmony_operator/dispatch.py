@@ -1,10 +1,12 @@
 """Who must look again when something changed.
 
 Too many looks are only slow, one too few is a job that stands still; so whatever a decision
-reads appears here.
+reads appears here. Where only something is to be told (pods start, figures move), one look a
+moment later is for all of it.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from harmony_api.conditions import ConditionType
@@ -22,7 +24,11 @@ from harmony_operator.observed import (
     ObservedService,
     VolumeClaim,
 )
+from harmony_operator.planning.snapshot import takes_part
 from harmony_operator.work_queue import WorkQueue
+
+MOMENT_SECONDS: Final = 0.8
+"""No shorter than the time for which a status may wait: one look is for both."""
 
 _DECISIVE: Final = {
     ConditionType.VALID,
@@ -49,7 +55,10 @@ class Dispatcher:
             case ObservedGroup():
                 self._group(change.key, change.before, change.after)
             case ObservedPod() as pod:
-                self.jobs.add(job_of(pod))
+                if change.after is None or pod.finished or pod.deleting_since_seconds is not None:
+                    self.jobs.add(job_of(pod))
+                else:
+                    self.jobs.add_after(job_of(pod), MOMENT_SECONDS)
                 if change.after is None or pod.finished:
                     self._wake_planner()
                     for member in self.mirror.members_on(pod.slot) if pod.slot else ():
@@ -78,23 +87,39 @@ class Dispatcher:
                 self.jobs.add(service.key)
 
     def _job(self, key: ObjectKey, before: object, after: object) -> None:
-        self.jobs.add(key)
-        if not (
+        if (
             isinstance(before, ObservedJob)
             and isinstance(after, ObservedJob)
             and _planned_by(before) == _planned_by(after)
         ):
+            self.jobs.add_after(key, MOMENT_SECONDS)
+            return
+        self.jobs.add(key)
+        for group in self.mirror.groups_of(key):
+            self._group_and_members(group.key)
+        if before is not None or (isinstance(after, ObservedJob) and takes_part(after)):
             self._wake_planner()
-            for group in self.mirror.groups_of(key):
-                self._group_and_members(group.key)
 
     def _group(self, key: ObjectKey, before: object, after: object) -> None:
         self.groups.add(key)
-        for one in (before, after):
-            if isinstance(one, ObservedGroup):
-                for member in members_of(one):
-                    self.jobs.add(member)
-        self._wake_planner()
+        told_only = (
+            isinstance(before, ObservedGroup)
+            and isinstance(after, ObservedGroup)
+            and before == replace(after, status=before.status)
+        )
+        members = {
+            member
+            for one in (before, after)
+            if isinstance(one, ObservedGroup)
+            for member in members_of(one)
+        }
+        for member in members:
+            if told_only:
+                self.jobs.add_after(member, MOMENT_SECONDS)
+            else:
+                self.jobs.add(member)
+        if not told_only:
+            self._wake_planner()
 
     def _group_and_members(self, key: ObjectKey) -> None:
         self.groups.add(key)

@@ -67,7 +67,7 @@ class JobController:
             _logger.error("a pass over %s/%s failed", *key, exc_info=error)
         if job is not None:
             with contextlib.suppress(ApiError):
-                await self._applier.conclude(job, actions)
+                await self._applier.conclude(job, actions, at_once=True)
 
     async def _pass(self, key: ObjectKey) -> float | None:
         view = self._view(key)
@@ -84,14 +84,15 @@ class JobController:
                 raise Retry(str(error)) from error
             if self._mirror.problems.pop(key, None) is not None:
                 return 0.0  # the decision knew of a refusal that is over
-            await self._applier.conclude(view.job, actions)
-        return actions.again_after_seconds
+            to_be_written = await self._applier.conclude(view.job, actions)
+        times = (actions.again_after_seconds, to_be_written)
+        return min((one for one in times if one is not None), default=None)
 
     async def _say(self, key: ObjectKey) -> None:
         """Write a status that tells of a refused step."""
         view = self._view(key)
         if view is not None:
-            await self._applier.conclude(view.job, reconcile(view, self._settings))
+            await self._applier.conclude(view.job, reconcile(view, self._settings), at_once=True)
 
     def _view(self, key: ObjectKey) -> JobView | None:
         state = self._mirror.job_state(key, time.time())

@@ -8,14 +8,20 @@ although older news of it may still arrive: a uid is never used again.
 
 A change that no decision can see, such as another heartbeat of a node, is no change: nobody
 is told.
+
+A status that is yet to be written is a job's status here already. It never differs from the
+written one in what must last (see `lasting`).
 """
 
+import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
+from harmony_api.job_status import HarmonyJobStatus
 from harmony_operator import parsing
+from harmony_operator.lasting import lasting
 from harmony_operator.mirrored import MirroredKind, Observed, Priority, Slice, parse
 from harmony_operator.observed import (
     ApiProblem,
@@ -58,6 +64,15 @@ class _Known:
     """None where the object cannot be understood, or is not Harmony's."""
 
 
+@dataclass(frozen=True)
+class Unwritten:
+    """Since when a job's status is not written, by the monotonic clock."""
+
+    since_seconds: float
+    changed_seconds: float
+    """When it changed last."""
+
+
 class Mirror:
     """All that is known, with the look-ups that decisions about one job need.
 
@@ -83,6 +98,8 @@ class Mirror:
         """By job: a write of the last pass that was refused; written by the job controller."""
         self.group_problems: dict[ObjectKey, ApiProblem] = {}
         """By group: the same, written by the group controller."""
+        self.unwritten: dict[ObjectKey, Unwritten] = {}
+        """By job: since when its status is yet to be written."""
         self.volume_claims: dict[ObjectKey, VolumeClaim] = {}
         self._slices: dict[ObjectKey, Slice] = {}
         self._priorities: dict[str, Priority] = {}
@@ -103,8 +120,40 @@ class Mirror:
         if uid in self._deleted or (known and known.version >= version):
             return
         observed = parse(kind, raw)
+        if isinstance(observed, ObservedJob) and known is not None and known.uid == uid:
+            observed = self._with_unwritten(observed, known.observed)
         self._known[kind][key] = _Known(uid, version, observed)
         self._replace(kind, key, known.observed if known else None, observed)
+
+    def assume(self, job: ObservedJob, status: HarmonyJobStatus) -> None:
+        """Take a status as the job's which is yet to be written."""
+        known = self._known["HarmonyJob"].get(job.key)
+        if known is None or known.uid != job.uid or not isinstance(known.observed, ObservedJob):
+            return
+        before, now = known.observed, time.monotonic()
+        if status != before.status:
+            since = self.unwritten.get(job.key)
+            self.unwritten[job.key] = Unwritten(since.since_seconds if since else now, now)
+            known.observed = replace(before, status=status, unlike=before.written)
+            self._replace("HarmonyJob", job.key, before, known.observed)
+
+    def settle(self, key: ObjectKey) -> None:
+        """Take the status that was written as the job's again."""
+        self.unwritten.pop(key, None)
+        known = self._known["HarmonyJob"].get(key)
+        before = known.observed if known else None
+        if known is not None and isinstance(before, ObservedJob) and before.unlike is not None:
+            known.observed = replace(before, status=before.written, unlike=None)
+            self._replace("HarmonyJob", key, before, known.observed)
+
+    def _with_unwritten(self, job: ObservedJob, before: Observed | None) -> ObservedJob:
+        """Return what was read with the status that is yet to be written, if that still holds."""
+        if not isinstance(before, ObservedJob) or before.unlike is None:
+            return job
+        if job.status == before.status or lasting(job.status) != lasting(before.status):
+            self.unwritten.pop(job.key, None)
+            return job
+        return replace(job, status=before.status, unlike=job.status)
 
     def forget(self, kind: MirroredKind, key: ObjectKey, uid: str) -> None:
         """Take note that the object with this uid is gone."""
@@ -113,6 +162,8 @@ class Mirror:
             self._deleted.popitem(last=False)
         known = self._known[kind].get(key)
         if known is not None and known.uid == uid:
+            if kind == "HarmonyJob":
+                self.unwritten.pop(key, None)
             del self._known[kind][key]
             self._replace(kind, key, known.observed, None)
 

@@ -45,6 +45,13 @@ class ObservedJob:
     status: HarmonyJobStatus
     raw_spec: Mapping[str, object] = field(default_factory=dict)
     """The spec as the user wrote it, pod templates included."""
+    unlike: HarmonyJobStatus | None = field(default=None, compare=False)
+    """The status as the API server has it while `status` is yet to be written; None: the same."""
+
+    @property
+    def written(self) -> HarmonyJobStatus:
+        """The status as the API server has it."""
+        return self.status if self.unlike is None else self.unlike
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
 """The one task that plans: it alone changes groups, so plans never compete.
 
 It is woken by whatever a plan may rest on, and wakes are coalesced: during a pass and the
-pause after it any number of them become one more pass.
+pause after it any number of them become one more pass. What a group's status says is for people
+and kept from no job: it is written beside the passes, one after the other.
 """
 
 import asyncio
@@ -31,8 +32,6 @@ _SHORTEST_PAUSE_SECONDS: Final = 0.2
 _PAUSE_RATIO: Final = 2.0
 """So that planning takes a third of the time at most, and reconciling has the rest."""
 _RETRY_SECONDS: Final = 2.0
-_INDEPENDENT: Final = (Create, ReplaceGroupStatus)
-"""Steps of these kinds need not wait for each other."""
 _AT_ONCE: Final = 16
 
 _logger = logging.getLogger(__name__)
@@ -57,6 +56,9 @@ class PlannerTask:
         self._look_at_job = look_at_job
         self._memory = PlanningMemory()
         self._wanted = asyncio.Event()
+        self._statuses: dict[ObjectKey, ReplaceGroupStatus] = {}
+        """What is yet to be written, by group."""
+        self._status_wanted = asyncio.Event()
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self.remarks = PlanMemory()
         """What the last plan said of the jobs."""
@@ -69,6 +71,11 @@ class PlannerTask:
 
     async def run(self) -> None:
         """Plan whenever it is wanted; never returns."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._write_statuses(), name="group statuses")
+            await self._plan_when_wanted()
+
+    async def _plan_when_wanted(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(_IDLE_SECONDS):
@@ -103,16 +110,31 @@ class PlannerTask:
                 "planned: %s; %d change%s", result.why, changes, "" if changes == 1 else "s"
             )
         for kind, steps in itertools.groupby(result.steps, type):
-            if kind in _INDEPENDENT:
+            if kind is Create:
                 await asyncio.gather(*map(self._do, steps))
-            else:
-                for step in steps:
+                continue
+            for step in steps:
+                if isinstance(step, ReplaceGroupStatus):
+                    self._statuses[step.key] = step
+                    self._status_wanted.set()
+                else:
                     await self._do(step)
         self.remarks = result.remarks
         for job in result.changed:
             self._look_at_job(job)
         self.finished_pass_seconds = time.monotonic()
         return planning_seconds
+
+    async def _write_statuses(self) -> None:
+        """Write each group's status as the last pass wants it; never returns."""
+        while True:
+            await self._status_wanted.wait()
+            self._status_wanted.clear()
+            while self._statuses:
+                key = next(iter(self._statuses))
+                step, group = self._statuses.pop(key), self._mirror.groups.get(key)
+                if group is not None and group.status.to_dict() != step.status:
+                    await self._do(step)
 
     async def _do(self, step: Step) -> None:
         """Write one change; one that fails stops none of the others."""

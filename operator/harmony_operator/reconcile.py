@@ -44,7 +44,7 @@ def reconcile(view: JobView, settings: OperatorSettings) -> Actions:
     return Actions(
         steps=_steps(standing, settings),
         status=status,
-        events=events_between(view.job.status, status, standing.counted),
+        events=events_between(view.job.written, status, standing.counted),
         again_after_seconds=_again_after_seconds(standing),
     )
 

@@ -1,5 +1,8 @@
 """A queue of keys: many reasons to look at a thing, one look at a time.
 
+News go before what is merely due: under a load of news the latter has one look at a time, else
+a few, so that it is late but never stands still.
+
 A key that is added while it waits is there once; added while it is being worked on, it is
 worked on again afterwards; so no news is lost and nothing is done twice at once. A failure
 puts the key back after a pause that doubles, from `FIRST_BACKOFF_SECONDS` up to
@@ -30,28 +33,40 @@ class WorkQueue(Generic[Key]):
     """Keys to work on; used by one event loop."""
 
     def __init__(self) -> None:
-        self._ready: deque[Key] = deque()
-        self._waiting: set[Key] = set()
+        self._news: deque[Key] = deque()
+        self._in_news: set[Key] = set()
+        self._slack: deque[Key] = deque()
+        self._in_slack: set[Key] = set()
+        self._slack_busy = 0
         self._busy: set[Key] = set()
         self._again: set[Key] = set()
         self._failures: dict[Key, int] = {}
         self._later: list[tuple[float, int, Key]] = []
         self._due: dict[Key, float] = {}
         self._numbers = itertools.count()
-        self._news = asyncio.Event()
+        self._wake = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        return len(self._ready)
+        return len(self._in_news) + len(self._in_slack)
 
     def add(self, key: Key) -> None:
         """Have the key worked on, soon."""
         if key in self._busy:
             self._again.add(key)
-        elif key not in self._waiting:
-            self._waiting.add(key)
-            self._ready.append(key)
-            self._news.set()
+        elif key not in self._in_news:
+            self._in_slack.discard(key)
+            self._in_news.add(key)
+            self._news.append(key)
+            self._wake.set()
+
+    def _add_slack(self, key: Key) -> None:
+        if key in self._busy:
+            self._again.add(key)
+        elif key not in self._in_news and key not in self._in_slack:
+            self._in_slack.add(key)
+            self._slack.append(key)
+            self._wake.set()
 
     def add_after(self, key: Key, seconds: float) -> None:
         """Have the key worked on after that time; of several times the earliest counts."""
@@ -64,20 +79,24 @@ class WorkQueue(Generic[Key]):
     async def work(self, worker: Callable[[Key], Awaitable[float | None]], at_once: int) -> None:
         """Call `worker` for each key, up to `at_once` of them side by side; never returns.
 
+        No more than an eighth of them are keys that are merely due.
+
         It may return the seconds after which to look again. Whatever it raises is logged and
         the key is tried again.
         """
         async with asyncio.TaskGroup() as group:
             for _ in range(at_once):
-                group.create_task(self._work(worker))
+                group.create_task(self._work(worker, max(1, at_once // 8)))
 
-    async def _work(self, worker: Callable[[Key], Awaitable[float | None]]) -> None:
+    async def _work(
+        self, worker: Callable[[Key], Awaitable[float | None]], slack_at_once: int
+    ) -> None:
         while True:
-            while not self._ready:
-                self._news.clear()
-                await self._news.wait()
-            key = self._ready.popleft()
-            self._waiting.discard(key)
+            while (found := self._next(slack_at_once)) is None:
+                self._wake.clear()
+                await self._wake.wait()
+            key, slack = found
+            self._slack_busy += slack
             self._busy.add(key)
             try:
                 again_after_seconds = await worker(key)
@@ -94,11 +113,26 @@ class WorkQueue(Generic[Key]):
                 if again_after_seconds is not None:
                     self.add_after(key, again_after_seconds)
             finally:
+                self._slack_busy -= slack
                 self._busy.discard(key)
                 if key in self._again:
                     self._again.discard(key)
                     if key not in self._failures:
                         self.add(key)
+
+    def _next(self, slack_at_once: int) -> tuple[Key, bool] | None:
+        """Take the next key, and whether it is merely due; None: there is none to be taken now."""
+        while self._slack and self._slack[0] not in self._in_slack:
+            self._slack.popleft()  # it became news
+        if self._slack and self._slack_busy < (1 if self._news else slack_at_once):
+            key = self._slack.popleft()
+            self._in_slack.discard(key)
+            return key, True
+        if self._news:
+            key = self._news.popleft()
+            self._in_news.discard(key)
+            return key, False
+        return None
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -114,5 +148,5 @@ class WorkQueue(Generic[Key]):
             due, _, key = heapq.heappop(self._later)
             if self._due.get(key) == due:
                 del self._due[key]
-                self.add(key)
+                self._add_slack(key)
         self._set_timer()

@@ -38,7 +38,10 @@ def planning_snapshot(
     state: ClusterState, settings: OperatorSettings, binding: GpuBinding, memory: PlanningMemory
 ) -> Snapshot:
     """Return the snapshot; jobs and groups are named `namespace/name`."""
-    observed = {job.uid: job for job in state.jobs.values() if takes_part(job)}
+    listed = {one.job_uid for group in state.groups.values() for one in group.spec.members}
+    observed = {
+        job.uid: job for job in state.jobs.values() if takes_part(job, known=job.uid in listed)
+    }
     places = dict(_places(state, observed, binding))
     memory.stuck = stuck_workers(state, memory.stuck)
     avoided = avoided_nodes(memory.stuck, state.now_seconds)
@@ -90,12 +93,17 @@ def planning_snapshot(
     )
 
 
-def takes_part(job: ObservedJob) -> bool:
-    """Whether the job wants slots, and was found to be one that can be carried out."""
+def takes_part(job: ObservedJob, *, known: bool = False) -> bool:
+    """Whether the job wants slots, and was found to be one that can be carried out.
+
+    A job that is `known`, for a group lists it, was found so even if its status does not say it
+    yet.
+    """
     conditions = job.status.conditions
     ended = holds(conditions, ConditionType.SUCCEEDED) or holds(conditions, ConditionType.FAILED)
     wanted = job.job is not None and not job.job.spec.suspend and not job.deleting and not ended
-    return wanted and holds(conditions, ConditionType.VALID)
+    valid = condition(conditions, ConditionType.VALID)
+    return wanted and (known if valid is None else valid.status == "True")
 
 
 def _places(

@@ -25,7 +25,7 @@ def internal_error(job: ObservedJob, error: Exception, now_seconds: float) -> Ac
         now_seconds=now_seconds,
     )
     status = job.status.model_copy(update={"conditions": conditions})
-    return Actions(status=status, events=events_between(job.status, status, None))
+    return Actions(status=status, events=events_between(job.written, status, None))
 
 
 def in_words(error: Exception) -> str:

@@ -36,7 +36,10 @@ def test_progress_and_profile_come_from_the_sidecars(
     answers = {"/state": state.model_dump_json(by_alias=True)}
     with answering(address, SIDECAR_HTTP_PORT, answers):
         here.apply(job(workers=1, iterations=1000))
-        here.wait("the profile is in the status", lambda: here.job("mlr")["status"]["profiles"])
+        here.wait(
+            "the profile is in the status",
+            lambda: here.job("mlr").get("status", {}).get("profiles"),
+        )
     status = here.job("mlr")["status"]
     assert status["profiles"][0]["computeMicroseconds"] == 90_000
     assert status["progress"]["iteration"] == 300

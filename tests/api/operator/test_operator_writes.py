@@ -20,7 +20,7 @@ Write = Callable[[Applier, ObservedJob], Awaitable[None]]
 
 
 async def write_status(applier: Applier, seen: ObservedJob) -> None:
-    await applier.conclude(seen, Actions(status=HarmonyJobStatus(state="Failed")))
+    await applier.conclude(seen, Actions(status=HarmonyJobStatus(state="Failed")), at_once=True)
 
 
 async def delete(applier: Applier, seen: ObservedJob) -> None:

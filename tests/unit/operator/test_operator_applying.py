@@ -68,7 +68,7 @@ def test_a_webhook_that_cannot_rehearse_does_not_make_a_template_wrong() -> None
             client = ApiClient(lambda: info)
             mirror = Mirror(lambda _: None)
             applier = Applier(client, mirror, EventPoster(client, "test"))
-            await applier.carry_out((Try(POD),))
+            await applier.carry_out((Try(POD, "worker of a spec"),))
             await client.close()
             assert not mirror.pods
 

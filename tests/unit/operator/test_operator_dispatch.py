@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from harmony_operator.dispatch import Dispatcher
 from harmony_operator.observed import ObjectKey
 
@@ -84,3 +86,15 @@ def test_a_priority_class_concerns_every_job_and_the_plan() -> None:
     jobs, plans = told_by("PriorityClass", raw, *JOBS)
     assert len(jobs) == len(JOBS)
     assert plans
+
+
+@pytest.mark.parametrize(("phase", "at_once"), [("Running", False), ("Failed", True)])
+def test_one_look_is_for_all_pods_that_start_but_one_that_ends_is_looked_at_at_once(
+    phase: str, at_once: bool
+) -> None:
+    labels = {"harmony.dev/role": "worker", "harmony.dev/job-name": "plain"}
+    metadata = {"namespace": "team", "name": "p", "uid": "p", "resourceVersion": "2"}
+    pod = {"metadata": {**metadata, "labels": labels}, "status": {"phase": phase}}
+    jobs, plans = told_by("Pod", pod, *JOBS)
+    assert jobs == ({ObjectKey("team", "plain")} if at_once else set())
+    assert bool(plans) == at_once

@@ -29,7 +29,8 @@ class StatusOnly(Applier):
     def __init__(self, mirror: Mirror) -> None:
         self.mirror = mirror
 
-    async def conclude(self, job: ObservedJob, actions: Actions) -> None:
+    async def conclude(self, job: ObservedJob, actions: Actions, *, at_once: bool = False) -> None:
+        assert at_once
         assert actions.status is not None
         version = int(JOB["metadata"]["resourceVersion"]) + 1
         metadata = JOB["metadata"] | {"resourceVersion": str(version)}

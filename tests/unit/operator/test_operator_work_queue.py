@@ -64,6 +64,31 @@ def test_news_during_the_work_on_a_key_lead_to_one_more_look() -> None:
     run(scenario)
 
 
+def test_news_go_before_what_is_due_which_never_stands_still() -> None:
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        order: list[str] = []
+
+        async def worker(key: str) -> None:
+            order.append(key)
+            if key == "news" and order.count("due") < 3:
+                queue.add("news")
+            await asyncio.sleep(0)
+
+        for name in ("due", "due too"):
+            queue.add_after(name, 0.0)
+        queue.add_after("became news", 0.0)
+        await asyncio.sleep(0.01)
+        for name in ("became news", "first", "second", "third"):
+            queue.add(name)
+        task = asyncio.create_task(queue.work(worker, 4))
+        await until(lambda: len(order) == 6)
+        assert order == ["due", "became news", "first", "second", "due too", "third"]
+        task.cancel()
+
+    run(scenario)
+
+
 def test_a_failed_key_is_tried_again_and_others_are_not_held_up() -> None:
     async def scenario() -> None:
         queue: WorkQueue[str] = WorkQueue()

@@ -42,6 +42,19 @@ def test_an_operator_that_starts_anew_moves_nobody() -> None:
     assert restarted.plan().steps == ()
 
 
+def test_a_job_whose_status_a_kill_left_unwritten_keeps_its_place_unless_found_invalid() -> None:
+    cluster = Cluster()
+    cluster.add_nodes("a")
+    job = cluster.add_job("mlr")
+    cluster.settle()
+    cluster.set_status(job, conditions=())
+    restarted = replace(cluster, memory=type(cluster.memory)())
+    assert restarted.plan().steps == ()
+    cluster.set_status(job, conditions=(condition("Valid", "False"),))
+    cluster.plan()
+    assert not cluster.groups
+
+
 def test_a_name_that_was_tried_before_a_kill_is_tried_again() -> None:
     cluster = Cluster()
     cluster.add_nodes("a")
