@@ -15,8 +15,13 @@ from harmony_planner import wording
 from harmony_planner.candidates import Candidates
 from harmony_planner.draft import Draft
 from harmony_planner.fitting import accepts, fits, has_its_size
-from harmony_planner.grouping import RUNNING_COUNTS, WORTHWHILE_GAIN, judge, load_on
-from harmony_planner.loads import Load
+from harmony_planner.grouping import (
+    RUNNING_COUNTS,
+    WORTHWHILE_GAIN,
+    Loads,
+    judge,
+    workers_on_one_node,
+)
 from harmony_planner.performance import Link
 from harmony_planner.snapshot import Job, Slot, Snapshot
 
@@ -27,11 +32,12 @@ class Board:
     def __init__(self, snapshot: Snapshot) -> None:
         self.link = Link(snapshot.network, snapshot.servers_share_core)
         self.judged = 0
-        """Groups of several jobs that were judged so far: what takes the time of a plan."""
+        """Workers in groups of several jobs that were judged: what takes the time of a plan."""
         self._positions = {slot.name: at for at, slot in enumerate(snapshot.slots)}
         self._slots = snapshot.slots
         self._drafts: dict[str, Draft] = {}
-        self._candidates = Candidates(self.link)
+        self.loads = Loads(self.link)
+        self._candidates = Candidates(self.loads)
         self._free: dict[tuple[int, int | None], list[int]] = {}
         """Positions of open free slots, by GPUs and memory: what decides whether a job fits."""
         self._held: set[str] = set()
@@ -102,9 +108,10 @@ class Board:
     ) -> Draft:
         """Return a judged group on as many of the slots as its widest job needs."""
         needed = tuple(slots[: max(job.workers for job in jobs)])
-        self.judged += len(jobs) > 1
+        if len(jobs) > 1:
+            self.judged += sum(workers_on_one_node(job, needed) for job in jobs)
         judgement = judge(jobs, needed, self.link, correction_factor=correction, running=running)
-        loads = tuple(load_on(job, needed, self.link) for job in jobs)
+        loads = tuple(self.loads.of(job, needed) for job in jobs)
         return Draft(name, needed, jobs, correction, judgement, loads)
 
     def alone(self, job: Job) -> Draft | None:
@@ -134,10 +141,6 @@ class Board:
     def promising(self, job: Job) -> Iterator[Draft]:
         """Yield the groups that the rules let the job join, those that may gain most first."""
         return self._candidates.promising(job)
-
-    def load(self, job: Job, slots: Sequence[Slot]) -> Load | None:
-        """Return what the job needs there, see `grouping.load_on`."""
-        return load_on(job, slots, self.link)
 
     def has_lower(self, priority: int) -> bool:
         """Whether any job with a place has a lower priority."""

@@ -18,13 +18,12 @@ from harmony_planner.fitting import closed, fits
 from harmony_planner.grouping import (
     LARGEST_GROUP,
     PROBE_SPEED,
-    load_on,
+    Loads,
     most_speed,
     why_no_memory,
     why_not_together,
 )
 from harmony_planner.loads import Load
-from harmony_planner.performance import Link
 from harmony_planner.snapshot import Job
 
 _PARTS: Final = 8
@@ -50,8 +49,8 @@ class _Set:
 class Candidates:
     """The groups that others may join."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, loads: Loads) -> None:
+        self._loads = loads
         self._sets: dict[str, dict[_Kind, _Set]] = {}
         """By namespace, in the order in which they came up."""
         self._rankings: dict[tuple[str, _Kind], tuple[list[tuple[float, int]], list[_Set]]] = {}
@@ -74,7 +73,7 @@ class Candidates:
         """Yield the groups that the rules let the job join, those that may gain most first."""
         if job.policy == "Exclusive":
             return
-        load = load_on(job, (), self._link)
+        load = self._loads.of(job, ())
         for estimate, alike in self._ranked(job.namespace, load):
             if estimate < _HOPELESS:
                 return
@@ -82,9 +81,7 @@ class Candidates:
             while some := list(islice(joinable, _LOOKED_AT_TOGETHER)):
                 if len(some) > 1:
                     gains = [
-                        self._estimate(
-                            draft.loads, draft.speed, load_on(job, draft.slots, self._link)
-                        )
+                        self._estimate(draft.loads, draft.speed, self._loads.of(job, draft.slots))
                         for draft in some
                     ]
                     order = sorted(range(len(some)), key=lambda at: (-gains[at], at))
@@ -104,7 +101,7 @@ class Candidates:
 
     def _estimate(self, loads: Sequence[Load | None], speed: float, newcomer: Load | None) -> float:
         """Return how much total speed a newcomer may bring at most, or a guess of it."""
-        limit = most_speed([*loads, newcomer], self._link)
+        limit = most_speed([*loads, newcomer], self._loads.link)
         lengths = [load.seconds for load in (*loads, newcomer) if load is not None]
         if len(lengths) <= len(loads):
             return PROBE_SPEED - speed

@@ -64,7 +64,7 @@ def judge(
     arrangement = arrange(jobs, link, workers=workers, correction_factor=correction_factor)
     margin = KEPT_MARGIN if running else 0.0
     refusal = None if len(jobs) == 1 else _too_slow(jobs, arrangement, margin)
-    return Judgement(refusal, arrangement.prediction.speedup, arrangement)
+    return Judgement(refusal, arrangement.speed, arrangement)
 
 
 def why_not_together(jobs: Sequence[Job]) -> str | None:
@@ -77,21 +77,35 @@ def why_not_together(jobs: Sequence[Job]) -> str | None:
             return f"sharing.policy of {job.name} is Exclusive"
         if not names.isdisjoint(job.separated_from):
             return f"{job.name} was slower with {min(names & job.separated_from)} than in turn"
-    if len({job.namespace for job in jobs}) > 1:
+    if any(job.namespace != jobs[0].namespace for job in jobs):
         return "jobs of other namespaces hold slots, and only one namespace can share a device"
     if len(jobs) > LARGEST_GROUP:
         return f"a group has at most {LARGEST_GROUP} members"
-    unknown = [job.name for job in jobs if not is_usable(job.profile)]
-    if unknown and len(jobs) > LARGEST_PROBE:
-        return f"{unknown[0]} is not measured yet, and is so with one other at most"
+    if len(jobs) > LARGEST_PROBE:
+        for job in jobs:
+            if not is_usable(job.profile):
+                return f"{job.name} is not measured yet, and is so with one other at most"
     return None
 
 
-def load_on(job: Job, slots: Sequence[Slot], link: Link) -> Load | None:
-    """Return what the job needs of its busiest node's resources there; None where unknown."""
-    if job.profile is None or not is_usable(job.profile):
-        return None
-    return load_of(iteration_of(job.profile, workers=workers_on_one_node(job, slots)), link)
+class Loads:
+    """What jobs need of their busiest node's resources; each is worked out once."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self._known: dict[tuple[str, int], Load | None] = {}
+
+    def of(self, job: Job, slots: Sequence[Slot]) -> Load | None:
+        """Return the job's load in a group on the slots; None where it was not measured."""
+        on_node = workers_on_one_node(job, slots)
+        key = job.name, on_node
+        if key not in self._known:
+            self._known[key] = (
+                load_of(iteration_of(job.profile, workers=on_node), self.link)
+                if job.profile is not None and is_usable(job.profile)
+                else None
+            )
+        return self._known[key]
 
 
 def workers_on_one_node(job: Job, slots: Sequence[Slot]) -> int:
@@ -119,15 +133,14 @@ def why_no_memory(jobs: Sequence[Job], slots: Sequence[Slot]) -> str | None:
 
 def _too_slow(jobs: Sequence[Job], arrangement: Arrangement, margin: float) -> str | None:
     """Return what forbids the group because of its predicted speed."""
-    prediction = arrangement.prediction
     for job in jobs:
-        slowdown = round(prediction.slowdown_percent[job.name])
+        slowdown = round(arrangement.slowdown_percent[job.name])
         if 100 + slowdown > (100 + job.max_slowdown_percent) * (1 + margin):
             return (
                 f"{job.name} would be {slowdown} % slower than alone, "
                 f"its sharing.maxSlowdownPercent is {job.max_slowdown_percent}"
             )
-    if prediction.speedup * (1 + margin) <= 1:
+    if arrangement.speed * (1 + margin) <= 1:
         names = " and ".join(job.name for job in jobs)
         return f"{names} are predicted to be no faster together than in turn"
     return None

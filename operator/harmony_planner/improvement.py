@@ -26,18 +26,26 @@ from harmony_planner.snapshot import Job
 LEAST_GAIN: Final = 0.005
 """In value: what is less is no reason for a step."""
 JOBS_LOOKED_AT: Final = 40
-"""Of those that have not started: the first with a place, and the first without."""
-JUDGEMENTS: Final = 1500
-"""Of groups of several jobs, in one plan: then it is good enough."""
+"""Of those that wait."""
+GROUPS_LOOKED_AT: Final = 64
+MOST_JUDGED: Final = 2000
+"""Workers in groups that are judged, in one plan: then it is good enough."""
+LEAST_JUDGED: Final = 60
+"""The same, where there are so many jobs that a few steps matter little."""
 _ROOM_FOR_ONE_MORE: Final = 0.5
 """What a step may gain besides, where jobs wait that could join a changed group."""
 
 
-def improve(board: Board, waiting: Sequence[Job], kept: Collection[str]) -> None:
-    """Take the steps that gain most, until none is left. Jobs that are `kept` stay placed."""
+def improve(board: Board, waiting: Sequence[Job], kept: Collection[str]) -> bool:
+    """Take the steps that gain most, until none is left; say whether there was one.
+
+    Jobs that are `kept` stay placed.
+    """
     search = _Search(board, waiting, kept)
+    steps = 0
     while search.take_best_step():
-        pass
+        steps += 1
+    return steps > 0
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,10 @@ class _Search:
         self._board = board
         self._waiting = [*waiting[:JOBS_LOOKED_AT]]
         self._kept = kept
-        self._last = board.judged + JUDGEMENTS
+        jobs = len(waiting) + sum(len(draft.jobs) for draft in board.drafts.values())
+        self._last = board.judged + max(
+            LEAST_JUDGED, min(MOST_JUDGED, 100 * MOST_JUDGED // (jobs + 1))
+        )
 
     def take_best_step(self) -> bool:
         """Take the step that gains most; say whether there was one."""
@@ -90,13 +101,50 @@ class _Search:
                 changed.append(new.name)
             else:
                 return 0.0
+        self._fill(changed, step)
+        gain = self._board.value - before
+        if step.leaving is None or step.leaving.name not in self._kept:
+            return gain
+        names = {job.name for name in changed for job in self._board.drafts[name].jobs}
+        return gain if step.leaving.name in names else 0.0
+
+    def _fill(self, changed: list[str], step: _Step) -> None:
+        """Give places that a step made to jobs that wait: free slots first, then the best ones."""
         here = {job.name for _, jobs in step.members for job in jobs}
-        others = [job for job in self._waiting if job.name not in here]
-        for job in [*others, *([step.leaving] if step.leaving else [])]:
-            if (place := self._board.alone(job) or self._best_of(changed, job)) is not None:
-                self._board.put(place)
-                changed.append(place.name)
-        return self._board.value - before
+        left = [job for job in self._waiting if job.name not in here]
+        left += [step.leaving] if step.leaving is not None else []
+        for job in list(left):
+            if (alone := self._board.alone(job)) is not None:
+                self._board.put(alone)
+                changed.append(alone.name)
+                left.remove(job)
+        while left:
+            best: tuple[Draft, Job] | None = None
+            best_gain = -RUNNING_COUNTS
+            for job in left:
+                names = dict.fromkeys(changed)
+                if next(self._board.free_for(job), None) is not None:
+                    few = islice(self._board.drafts.values(), GROUPS_LOOKED_AT)
+                    names |= dict.fromkeys(d.name for d in few if len(d.slots) < job.workers)
+                for name in names:
+                    old = self._board.drafts[name]
+                    if self._most(old, (*old.jobs, job)) - old.speed <= best_gain:
+                        continue
+                    new = self._with_members(old, (*old.jobs, job))
+                    if new is not None and new.speed - old.speed > best_gain:
+                        best, best_gain = (new, job), new.speed - old.speed
+            if best is None:
+                return
+            self._board.put(best[0])
+            changed.append(best[0].name)
+            left.remove(best[1])
+
+    def _most(self, draft: Draft, jobs: Sequence[Job]) -> float:
+        """Return a bound of the group's speed with other members; 0 where rules forbid it."""
+        if len(jobs) > LARGEST_GROUP or why_not_together(jobs) is not None:
+            return 0.0
+        loads = [self._board.loads.of(job, draft.slots) for job in jobs]
+        return most_speed(loads, self._board.link)
 
     def _with_members(self, draft: Draft, jobs: tuple[Job, ...]) -> Draft | None:
         """Return the group with other members; None where they cannot be together there."""
@@ -116,20 +164,8 @@ class _Search:
         too_slow = len(jobs) > 1 and new.speed < 1 + WORTHWHILE_GAIN
         return None if new.judgement.refusal is not None or too_slow else new
 
-    def _best_of(self, names: Sequence[str], job: Job) -> Draft | None:
-        """Return which of the changed groups gains most by one more member, with it."""
-        best, best_gain = None, -RUNNING_COUNTS
-        for name in dict.fromkeys(names):
-            old = self._board.drafts[name]
-            if len(old.jobs) >= LARGEST_GROUP:
-                continue
-            new = self._with_members(old, (*old.jobs, job))
-            if new is not None and new.speed - old.speed > best_gain:
-                best, best_gain = new, new.speed - old.speed
-        return best
-
     def _steps(self) -> Iterator[_Step]:
-        drafts = list(self._board.drafts.values())
+        drafts = list(islice(self._board.drafts.values(), GROUPS_LOOKED_AT))
         movable = [
             (draft, job) for draft in drafts for job in draft.jobs if job.current_group is None
         ][:JOBS_LOOKED_AT]
@@ -142,7 +178,11 @@ class _Search:
                 if target is not source:
                     theirs = tuple(each for each in target.jobs if each is not other)
                     yield from self._step((source, (*rest, other)), (target, (*theirs, job)))
-            for other in self._waiting if job.name not in self._kept else ():
+            if self._waiting or next(self._board.free_for(job), None) is not None:
+                yield from self._step((source, rest), leaving=job)
+            if job.name in self._kept:
+                continue
+            for other in self._waiting:
                 if other.priority >= job.priority:
                     yield from self._step((source, (*rest, other)), leaving=job)
 
@@ -150,16 +190,15 @@ class _Search:
         self, *members: tuple[Draft, tuple[Job, ...]], leaving: Job | None = None
     ) -> Iterator[_Step]:
         """Yield the step, if the rules allow it and it may gain anything."""
-        bound = 0.0
+        bound = _ROOM_FOR_ONE_MORE if self._waiting else 0.0
+        bound += 1 + RUNNING_COUNTS if leaving is not None else 0.0
         for draft, jobs in members:
-            if jobs and why_not_together(jobs) is not None:
+            most = self._most(draft, jobs) if jobs else 0.0
+            if jobs and not most:
                 return
-            loads = [self._board.load(job, draft.slots) for job in jobs]
-            bound += most_speed(loads, self._board.link) + RUNNING_COUNTS * len(jobs) - draft.value
+            bound += most + RUNNING_COUNTS * len(jobs) - draft.value
             if self._waiting:
                 bound += (1 + RUNNING_COUNTS) * max(0, len(draft.slots) - _width(jobs))
-        if self._waiting:
-            bound += _ROOM_FOR_ONE_MORE
         if bound > LEAST_GAIN:
             yield _Step(bound, members, leaving)
 

@@ -66,7 +66,8 @@ def alone_seconds(iteration: Iteration, link: Link) -> float:
     """
     if iteration.workers == 1:
         return _total(iteration)
-    return _run((replace(iteration, rounds=1),), link)[0]
+    once = iteration if iteration.rounds == 1 else replace(iteration, rounds=1)
+    return _run((once,), link)[0]
 
 
 def cycle_bound(members: Sequence[Iteration], link: Link) -> tuple[float, Bound]:

@@ -15,12 +15,17 @@ GROUPS_NAMED: Final = 64
 """Of the groups that the rules forbid, so many are looked at for the words."""
 
 
-def best_place(job: Job, board: Board) -> tuple[Draft | None, list[str]]:
-    """Return the group as it would be with the job where it gains most, or what refused it."""
+def best_place(
+    job: Job, board: Board, *, looked_at: int = GROUPS_LOOKED_AT
+) -> tuple[Draft | None, list[str]]:
+    """Return the group as it would be with the job where it gains most, or what refused it.
+
+    Of the groups that it may join `looked_at` are predicted: those that promise most.
+    """
     best: Draft | None = None
     best_gain = 0.0
     refusals: list[str] = []
-    for old in islice(board.promising(job), GROUPS_LOOKED_AT):
+    for old in islice(board.promising(job), looked_at):
         draft = board.joined(old, job)
         if draft is None:
             continue

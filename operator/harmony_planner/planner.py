@@ -19,7 +19,7 @@ from harmony_planner.draft import Draft
 from harmony_planner.fitting import fits
 from harmony_planner.grouping import WORTHWHILE_GAIN
 from harmony_planner.improvement import improve
-from harmony_planner.places import best_place, rules_against
+from harmony_planner.places import GROUPS_LOOKED_AT, best_place, rules_against
 from harmony_planner.preemption import make_room
 from harmony_planner.snapshot import (
     Group,
@@ -32,6 +32,9 @@ from harmony_planner.snapshot import (
 )
 from harmony_planner.staying import Staying
 
+PREDICTIONS: Final = 400
+"""Of one round over the jobs of a priority; where many wait, fewer groups
+are looked at for each."""
 MOST_MOVES: Final = 8
 """In one plan: the next one goes on from there."""
 SOURCES_LOOKED_AT: Final = 16
@@ -53,6 +56,7 @@ class _Planning:
         )
         self._board = Board(snapshot)
         self._preempted_by: dict[str, Job] = {}
+        self._looked_at = GROUPS_LOOKED_AT
         self._kept: set[str] = set()
         """Jobs that have a place whether or not anybody shares."""
         self._staying = Staying(snapshot, self._board, self._queue)
@@ -67,8 +71,8 @@ class _Planning:
                 break
             waiting = self._place_the_rest()
         movable = [job for job, _ in waiting if not job.unschedulable]
-        improve(self._board, movable, self._kept)
-        waiting = self._place_the_rest()
+        if improve(self._board, movable, self._kept):
+            waiting = self._place_the_rest()
         return Plan(
             groups=tuple(_finished(draft) for draft in self._board.drafts.values()),
             waiting=tuple(self._waiting(job, refusals) for job, refusals in waiting),
@@ -96,6 +100,7 @@ class _Planning:
                     self._preempted_by.pop(job.name, None)
                 else:
                     left.append(job)
+            self._looked_at = max(1, min(GROUPS_LOOKED_AT, PREDICTIONS // max(1, len(left))))
             for job in left:
                 refusals = self._share(job, placed)
                 if refusals is not None:
@@ -109,7 +114,7 @@ class _Planning:
 
     def _share(self, job: Job, placed: set[str]) -> list[str] | None:
         """Give the job a place with others or instead of them; return why there is none."""
-        best, refusals = best_place(job, self._board)
+        best, refusals = best_place(job, self._board, looked_at=self._looked_at)
         if best is not None:
             self._board.put(best)
         else:
@@ -131,11 +136,19 @@ class _Planning:
         best_gain = WORTHWHILE_GAIN
         best: tuple[Draft, Draft] | None = None
         slowest = min((draft.speed for draft in self._board.drafts.values()), default=0.0)
-        sources = [draft for draft in self._board.drafts.values() if len(draft.jobs) > 1]
+        sources = [
+            draft
+            for draft in self._board.drafts.values()
+            if len(draft.jobs) > 1 and any(job.current_group == draft.name for job in draft.jobs)
+        ]
+        if not sources:
+            return False
         if len(sources) > SOURCES_LOOKED_AT:
             sources = sorted(sources, key=lambda draft: draft.speed)[:SOURCES_LOOKED_AT]
         for source in sources:
             for job in source.jobs:
+                if job.current_group != source.name:
+                    continue
                 left = self._board.without(source, job)
                 assert left is not None
                 least = 0.0 if next(self._board.free_for(job), None) else slowest

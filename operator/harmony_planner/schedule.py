@@ -86,10 +86,6 @@ class _Permit:
             self.holder = self.choose(self.ready)
             self.start(self.holder, running)
 
-    def leave(self) -> None:
-        """The holder's phase has ended."""
-        self.holder = None
-
     def start(self, worker: _Worker, running: list[_Worker]) -> None:
         worker.running = True
         running.append(worker)
@@ -186,6 +182,10 @@ class _Run:
             self._pull, self._push = _Link(turns, max(rounds)), _Link(turns, max(rounds))
             self._permits = [*self._compute, self._pull, self._push]
         self._pull.ready.extend(self._workers)
+        self._changed: set[_Permit] = {self._pull}
+        """Permits that somebody left or asked for since they were last given out."""
+        self._updating = 0
+        """Jobs whose servers update."""
         self._synchronising = [0] * len(members)
         """Workers of each job that have ended PUSH."""
         self.now = 0.0
@@ -195,9 +195,10 @@ class _Run:
     def step(self) -> None:
         """Go on to the next moment at which a phase ends."""
         running = self._running
-        for permit in self._permits:
+        for permit in self._changed:
             permit.grant(running)
-        speeds = self._speeds() if self._updates_share else None
+        self._changed.clear()
+        speeds = self._speeds() if self._updates_share and self._updating else None
         if speeds is None:
             elapsed = min([worker.remaining for worker in running])
             for worker in running:
@@ -220,50 +221,49 @@ class _Run:
         ]
         return (*phases, *[permit.state() for permit in self._permits])
 
-    def _speeds(self) -> tuple[float, float, float, float] | None:
-        """Return the speed of each stage: updates share with each other and with transfers.
-
-        None where no update is running, and so nobody is slowed.
-        """
-        updates = transfers = 0
-        for worker in self._running:
-            if worker.stage == _SYNC:
-                updates += 1
-            elif worker.stage != _COMP:
-                transfers += 1
-        if not updates:
-            return None
+    def _speeds(self) -> tuple[float, float, float, float]:
+        """Return the speed of each stage: updates share with each other and with transfers."""
         if not self._half_duplex:
-            return 1.0, 1.0, 1.0, 1 / updates
-        share = 1 / (updates + transfers)
+            return 1.0, 1.0, 1.0, 1 / self._updating
+        transfers = sum([worker.stage in (_PULL, _PUSH) for worker in self._running])
+        share = 1 / (self._updating + transfers)
         return share, 1.0, share, share
 
     def _finish(self, worker: _Worker) -> None:
         worker.running = False
         stage = worker.stage
         if stage == _SYNC:
+            self._updating -= 1
             self.ends[worker.member].append(self.now)
             self._synchronising[worker.member] = 0
             for peer in self._jobs[worker.member]:
-                peer.stage = _PULL
-                peer.remaining = peer.seconds[_PULL]
-                self._pull.ready.append(peer)
-            return
-        worker.stage = stage + 1
-        worker.remaining = worker.seconds[stage + 1]
-        if stage == _PULL:
-            self._pull.leave()
-            self._compute[worker.slot].ready.append(worker)
+                self._enter(peer, _PULL, self._pull)
+        elif stage == _PULL:
+            self._leave(self._pull)
+            self._enter(worker, _COMP, self._compute[worker.slot])
         elif stage == _COMP:
-            self._compute[worker.slot].leave()
-            self._push.ready.append(worker)
+            self._leave(self._compute[worker.slot])
+            self._enter(worker, _PUSH, self._push)
         else:
-            self._push.leave()
-            job = self._jobs[worker.member]
+            self._leave(self._push)
+            worker.stage = _SYNC
+            worker.remaining = worker.seconds[_SYNC]
             self._synchronising[worker.member] += 1
-            if self._synchronising[worker.member] == len(job):
-                job[0].running = True
-                self._running.append(job[0])
+            first, *others = self._jobs[worker.member]
+            if self._synchronising[worker.member] > len(others):
+                self._updating += 1
+                first.running = True
+                self._running.append(first)
+
+    def _enter(self, worker: _Worker, stage: int, permit: _Permit) -> None:
+        worker.stage = stage
+        worker.remaining = worker.seconds[stage]
+        permit.ready.append(worker)
+        self._changed.add(permit)
+
+    def _leave(self, permit: _Permit) -> None:
+        permit.holder = None
+        self._changed.add(permit)
 
 
 def _in_order(worker: _Worker) -> tuple[int, int]:

@@ -41,7 +41,7 @@ def member_reason(
     sentence = (
         f"{sharing}: {basis} cycle {milliseconds(prediction.cycle_seconds)} for "
         f"{milliseconds(prediction.serial_seconds)} in turn, "
-        f"{prediction.slowdown_percent[job.name]:.0f} % slower than alone"
+        f"{arrangement.slowdown_percent[job.name]:.0f} % slower than alone"
     )
     rounds = arrangement.rounds[job.name]
     return f"{sentence}, {rounds} iterations per cycle" if rounds > 1 else sentence
