@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 _RESOLUTION_SECONDS: Final = 60.0
 """Finishes are known no more exactly: a lucky near one promises no boundless rate."""
@@ -24,15 +25,16 @@ def completion_rates(
     """Return the index of each unfinished job, in finishes per second of work.
 
     `attained_seconds` is the work that each unfinished job has done, `finished_seconds` what
-    each finished one took in all, both as seconds of a job alone. A job that outlived all others
-    is expected to take twice as long again and the usual time.
+    each finished one took in all, both as seconds of a job alone. No job is held to be further
+    from its end than twice what it ran and the usual time, however few have finished.
     """
     attained = np.asarray(attained_seconds, dtype=float)
     finished = np.sort(np.asarray(finished_seconds, dtype=float))
     survivors = np.sort(attained)
     unfinished = len(survivors) - np.searchsorted(survivors, finished, side="left")
     at_risk = len(finished) - np.arange(len(finished)) + unfinished
-    survival = np.cumprod(np.concatenate(([1.0], 1.0 - 1.0 / at_risk)))
+    survival = np.ones(len(finished) + 1)
+    survival[1:] = np.cumprod(1.0 - 1.0 / at_risk)
     indices: dict[float, float] = {}
     for seconds in attained_seconds:
         if seconds not in indices:
@@ -44,13 +46,13 @@ def completion_rates(
 
 
 def _best_rate(
-    attained: float, finished: "np.ndarray[tuple[int], np.dtype[np.float64]]", survival: object
+    attained: float, finished: NDArray[np.float64], survival: NDArray[np.float64]
 ) -> float:
     """Return the best rate of the stretches that end at a finish; 0 where none is ahead."""
     first = int(np.searchsorted(finished, attained, side="right"))
     if first == len(finished):
         return 0.0
-    alive = np.asarray(survival)[first:]
+    alive = survival[first:]
     steps = np.diff(finished[first:], prepend=attained)
     expected_seconds = np.cumsum(alive[:-1] * steps)
     finishing = alive[0] - alive[1:]

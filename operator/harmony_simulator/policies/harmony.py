@@ -1,0 +1,83 @@
+"""Harmony's choice of groups under Muri's charges, so that the two can be compared.
+
+The planner decides who runs and with whom; times, slowdowns and start-up are Muri's, also in
+the model by which the planner judges a group. One object serves with known durations, where it
+reads what a job has left, the other without, where it reads only what a job has done and what
+the finished ones took in all.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from harmony_planner.completion_rates import completion_rates
+from harmony_planner.progress_groups import Candidate, Group, choose_groups
+from harmony_planner.progress_values import progress_values
+from harmony_simulator.charges import alone_seconds
+from harmony_simulator.interleaving import cycle_seconds
+from harmony_simulator.policies.muri import NEAR_EVENTS, executions
+from harmony_simulator.policies.single import remaining_seconds
+from harmony_simulator.policy import Decision, Execution, JobState, Pool
+from harmony_simulator.trace import Cluster
+
+_LEAST_SECONDS: Final = 1.0
+"""Left to a job that is about to finish: its rate stays finite."""
+
+
+class Harmony:
+    """Groups that make progress worth the most."""
+
+    simultaneity = NEAR_EVENTS
+
+    def __init__(self, *, durations_known: bool) -> None:
+        self.name = "Harmony" if durations_known else "Harmony, durations unknown"
+        self._durations_known = durations_known
+        self._finished_seconds: list[float] = []
+        self._unfinished: dict[str, JobState] = {}
+
+    def decide(self, now_seconds: float, active: Sequence[JobState], cluster: Cluster) -> Decision:  # noqa: ARG002
+        """Return the planner's groups, widest first so that they fit on nodes."""
+        self._remember(active)
+        fitting = [state for state in active if state.job.gpus <= cluster.gpus]
+        states = {state.job.id: state for state in fitting}
+        widths = [state.job.gpus for state in fitting]
+        values = progress_values(widths, self._rates(fitting))
+        candidates = [
+            Candidate(
+                name=state.job.id,
+                gpus=state.job.gpus,
+                profile=(state.job.stages, state.job.iteration_seconds),
+                alone_seconds=alone_seconds(state.job),
+                value=value,
+            )
+            for state, value in zip(fitting, values, strict=True)
+        ]
+
+        def group_cycle_seconds(group: Group) -> float:
+            return cycle_seconds([states[member.name].job for member in group])
+
+        groups = choose_groups(candidates, cluster.gpus, group_cycle_seconds)
+        pool = Pool(cluster)
+        running: dict[str, Execution] = {}
+        for group in sorted(groups, key=lambda group: -group[0].gpus):
+            if pool.take(group[0].gpus):
+                running |= executions(tuple(states[member.name] for member in group))
+        return Decision(running, pool.used, active)
+
+    def _rates(self, active: Sequence[JobState]) -> list[float]:
+        if self._durations_known:
+            return [1 / max(remaining_seconds(state), _LEAST_SECONDS) for state in active]
+        return completion_rates([_done_seconds(state) for state in active], self._finished_seconds)
+
+    def _remember(self, active: Sequence[JobState]) -> None:
+        """Note what the jobs took that are gone."""
+        present = {state.job.id: state for state in active}
+        for name, state in self._unfinished.items():
+            if name not in present:
+                self._finished_seconds.append(state.job.iterations * alone_seconds(state.job))
+        self._unfinished = present
+
+
+def _done_seconds(state: JobState) -> float:
+    """Return the work that a job has done, as it counts its own iterations."""
+    done = state.job.iterations - state.remaining_iterations
+    return done * alone_seconds(state.job)
