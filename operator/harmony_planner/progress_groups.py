@@ -10,7 +10,7 @@ sharing pays: a job that is worth much runs alone, and a full queue is served by
 Deterministic: ties fall by the order of the candidates.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -22,14 +22,14 @@ _LEAST_GAIN: Final = 1e-9
 _MOST_PASSES: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A job that may run."""
+    """A job that may run; no two are equal, which makes groups of them quick to look up."""
 
     name: str
     gpus: int
-    profile: Hashable
-    """Jobs of one profile and width are alike but for their value."""
+    profile: int
+    """The number of its kind: jobs of one kind and width are alike but for their value."""
     alone_seconds: float
     """Of an iteration without sharing."""
     value: float
@@ -57,7 +57,7 @@ class _Waiting:
     """Candidates of one width in no group, by profile, the most valuable first."""
 
     def __init__(self) -> None:
-        self.of_profile: dict[Hashable, list[Candidate]] = {}
+        self.of_profile: dict[int, list[Candidate]] = {}
 
     def add(self, candidate: Candidate) -> None:
         listed = self.of_profile.setdefault(candidate.profile, [])

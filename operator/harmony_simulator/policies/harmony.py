@@ -17,7 +17,7 @@ from harmony_simulator.interleaving import cycle_seconds
 from harmony_simulator.policies.muri import NEAR_EVENTS, executions
 from harmony_simulator.policies.single import remaining_seconds
 from harmony_simulator.policy import Decision, Execution, JobState, Pool
-from harmony_simulator.trace import Cluster
+from harmony_simulator.trace import Cluster, Stages, TraceJob
 
 _LEAST_SECONDS: Final = 1.0
 """Left to a job that is about to finish: its rate stays finite."""
@@ -31,6 +31,9 @@ class Harmony:
     def __init__(self, *, durations_known: bool) -> None:
         self.name = "Harmony" if durations_known else "Harmony, durations unknown"
         self._durations_known = durations_known
+        self._profiles: dict[tuple[Stages, float], int] = {}
+        self._cycles: dict[tuple[int, ...], float] = {}
+        """By the members' profiles, in order of their numbers: few kinds of jobs meet often."""
         self._finished_seconds: list[float] = []
         self._unfinished: dict[str, JobState] = {}
 
@@ -45,7 +48,7 @@ class Harmony:
             Candidate(
                 name=state.job.id,
                 gpus=state.job.gpus,
-                profile=(state.job.stages, state.job.iteration_seconds),
+                profile=self._profile(state.job),
                 alone_seconds=alone_seconds(state.job),
                 value=value,
             )
@@ -53,7 +56,10 @@ class Harmony:
         ]
 
         def group_cycle_seconds(group: Group) -> float:
-            return cycle_seconds([states[member.name].job for member in group])
+            key = tuple(sorted([member.profile for member in group]))
+            if key not in self._cycles:
+                self._cycles[key] = cycle_seconds([states[member.name].job for member in group])
+            return self._cycles[key]
 
         groups = choose_groups(candidates, cluster.gpus, group_cycle_seconds)
         pool = Pool(cluster)
@@ -62,6 +68,10 @@ class Harmony:
             if pool.take(group[0].gpus):
                 running |= executions(tuple(states[member.name] for member in group))
         return Decision(running, pool.used, active)
+
+    def _profile(self, job: TraceJob) -> int:
+        """Return the number of a job's kind."""
+        return self._profiles.setdefault((job.stages, job.iteration_seconds), len(self._profiles))
 
     def _rates(self, active: Sequence[JobState]) -> list[float]:
         if self._durations_known:

@@ -18,7 +18,7 @@ def cycle_seconds(group: Group) -> float:
     """Two resources that are used in turn, with a tenth lost to each further member."""
     if len(group) == 1:
         return group[0].alone_seconds
-    uses = [PERIODS[int(str(member.profile))] for member in group]
+    uses = [PERIODS[member.profile] for member in group]
     return max(sum(use) for use in zip(*uses, strict=True)) * (1 + 0.1 * len(group))
 
 
