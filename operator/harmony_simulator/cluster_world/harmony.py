@@ -1,6 +1,7 @@
 """Harmony in its own world: the planner is asked as the operator asks it, and then it runs.
 
-A new job has no profile: it is measured in its first iterations, alone or beside one other.
+A new job has no profile, or a hint of its owner's; it is measured in its first iterations,
+without a hint alone or beside one other.
 The planner is asked when a job arrives or ends, when jobs were measured, and when slots come or
 go, by the rules of `harmony_planner.triggers`; the measured cycles correct it as they do in the
 operator. It never sees the truth: profiles are measured with an error, and a group's true cycle
@@ -23,11 +24,12 @@ from harmony_planner.group_speed import (
 )
 from harmony_planner.performance import Link, iteration_of, predict
 from harmony_planner.planner import plan
-from harmony_planner.snapshot import CurrentGroup, Group, Job, Network, Plan, Slot, Snapshot
+from harmony_planner.snapshot import CurrentGroup, Group, Job, Plan, Slot, Snapshot
 from harmony_planner.triggers import LastPlan, reason_to_plan
 from harmony_simulator.cluster_world.conditions import Conditions
 from harmony_simulator.cluster_world.phases import (
     MEASURED_ITERATIONS,
+    hint,
     measured_profile,
     true_profile,
 )
@@ -52,12 +54,11 @@ class _Epoch:
 class Harmony:
     """The planner, with what the operator keeps beside it."""
 
-    name = "harmony"
-
-    def __init__(self, conditions: Conditions, network: Network = "HalfDuplex") -> None:
-        self.plans = 0
+    def __init__(self, conditions: Conditions, *, hints: bool = False) -> None:
+        self.name = "harmony-hints" if hints else "harmony"
         self._conditions = conditions
-        self._link = Link(network)
+        self._hints = hints
+        self._link = Link("HalfDuplex")
         self._speeds = GroupSpeeds()
         self._plan = Plan()
         self._planned_with: LastPlan = LastPlan()
@@ -76,7 +77,11 @@ class Harmony:
             for name in pair & jobs.keys():
                 self._separated[name] |= pair - {name}
         snapshot = self._snapshot(situation)
-        profiles = {job.name: job.profile for job in snapshot.jobs if job.profile is not None}
+        profiles = {
+            job.name: job.profile
+            for job in snapshot.jobs
+            if job.profile is not None and job.profile.iterations
+        }
         reason = "apart" if apart else None
         reason = reason or reason_to_plan(
             self._planned_with,
@@ -87,7 +92,6 @@ class Harmony:
         )
         if reason is not None or situation.slots != self._slots:
             self._plan = plan(snapshot)
-            self.plans += 1
             self._slots = situation.slots
             self._planned_with = LastPlan(
                 frozenset(jobs), profiles, situation.now_seconds, self._plan
@@ -138,9 +142,10 @@ class Harmony:
         )
 
     def _known_profile(self, state: JobState) -> JobProfile | None:
+        seed = self._conditions.seed
         if _done(state) < MEASURED_ITERATIONS:
-            return None
-        return measured_profile(state.job, self._conditions.seed, self._conditions.noise)
+            return hint(state.job, seed) if self._hints else None
+        return measured_profile(state.job, seed, self._conditions.noise)
 
     def _counts(self, situation: Situation) -> dict[str, Count]:
         """Return where the jobs stand whose workers have started."""

@@ -24,6 +24,7 @@ from harmony_simulator.cluster_world.world import Arranger, ClusterPolicy
 _ARRANGERS: Final[Mapping[str, Callable[[Conditions], Arranger]]] = MappingProxyType(
     {
         "harmony": Harmony,
+        "harmony-hints": lambda conditions: Harmony(conditions, hints=True),
         "dedicated": lambda _: OwnSlots("dedicated", submitted, preempts=False),
         "fifo": lambda _: OwnSlots("fifo", submitted, preempts=False, passes_over=False),
         "srtf": lambda _: OwnSlots("srtf", remaining_seconds, preempts=True),

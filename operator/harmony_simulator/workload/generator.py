@@ -3,9 +3,10 @@
 There, 80 jobs are four applications, each on two data sets with ten settings, on 100 machines.
 Here the applications are the project's examples. By stated rules:
 
-- A setting is a measured one at one of two widths: five per application, so ten.
-- Width does not change an iteration: every worker keeps the measured batch, and servers grow
-  with the workers. A job has so many workers, one per slot.
+- A setting is a measured one, five per application, and comes twice.
+- A job has WORKERS workers, one per slot: ten jobs side by side fill 100 machines without a gap,
+  so jobs that share none are at no disadvantage. How many they are does not change an iteration:
+  every worker keeps the measured batch, and servers grow with the workers.
 - An iteration shorter than LEAST_ITERATION_SECONDS is doubled until it is not, COMP and NET
   alike: on a cluster batches and models are larger than on the small machine where the examples
   were measured. The ratio of COMP to NET is the measured one.
@@ -23,7 +24,8 @@ from harmony_simulator.workload.examples import Setting, measured_settings
 
 Arrivals = Literal["AtOnce", "Poisson"]
 
-LEAST_ITERATION_SECONDS: Final = 0.1
+WORKERS: Final = 10
+LEAST_ITERATION_SECONDS: Final = 0.25
 SPREAD: Final = 0.5
 """A job alone takes from 1 - SPREAD to 1 + SPREAD times its data set's mean."""
 
@@ -37,8 +39,8 @@ class Workload:
     arrivals: Arrivals = "AtOnce"
     interarrival_seconds: float = 120.0
     """Mean, where arrivals are Poisson."""
-    widths: tuple[int, ...] = (8, 16)
-    """Workers of a job."""
+    widths: tuple[int, ...] = (WORKERS,)
+    """Workers of a job: each of these in turn."""
     data_sets: tuple[float, ...] = (1200.0, 3600.0)
     """Mean seconds that a job takes alone."""
     settings: tuple[Setting, ...] = field(default_factory=measured_settings)

@@ -72,6 +72,13 @@ def test_harmony_runs_a_balanced_pair_nearly_twice_as_fast_as_in_turn() -> None:
     assert 1000 <= makespan <= 1100
 
 
+def test_with_hints_a_third_job_joins_at_once_and_without_them_it_is_measured_first() -> None:
+    jobs = [job(name, compute=0.2, network=0.3) for name in "abc"]
+    hinted = run("harmony-hints", jobs)
+    assert {outcome.first_start_seconds for outcome in hinted.outcomes} == {0.0}
+    assert hinted.makespan_seconds < run("harmony", jobs).makespan_seconds
+
+
 def test_naive_sharing_lies_between_in_turn_and_harmony() -> None:
     jobs = [job("a"), job("b")]
     naive = run("naive", jobs).makespan_seconds
