@@ -41,6 +41,19 @@ BOUNDS: Final[Mapping[str, tuple[Comparison, float]]] = {
     "operator.create_to_pods_p99_seconds": ("<=", 5.0),
     "operator.rss_bytes": ("<=", 300 * 2**20),
     "operator.steady_state_writes": ("<=", 0),
+    "simulation.worst_fidelity_error": ("<=", 0.005),
+    "simulation.trace3.jct_over_muri_s": ("<=", 0.85),
+    "simulation.trace3.jct_over_muri_l": ("<=", 0.85),
+    "simulation.cluster_trace.jct_over_muri_s": ("<=", 0.85),
+    "simulation.cluster_trace.jct_over_muri_l": ("<=", 0.85),
+    "simulation.cluster_trace.makespan_over_muri_l": ("<=", 0.98),
+    "simulation.trace3_pr.makespan_over_muri_l": ("<=", 0.9),
+    "simulation.job_type_1.jct_over_srsf": ("<=", 1.0),
+    "simulation.job_type_2.jct_over_srsf": ("<=", 1.0),
+    "simulation.job_type_4.jct_over_srsf": ("<=", 1.0),
+    "simulation.ps.utilisation_over_dedicated": (">=", 1.7),
+    "simulation.ps.jct_over_dedicated": ("<=", 0.4),
+    "simulation.ps.makespan_over_dedicated": ("<=", 0.55),
 }
 """What a figure must reach on a machine that is otherwise idle; a figure may have none."""
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from harmony_simulator.cluster_world import policies as cluster_world
 from harmony_simulator.cluster_world.conditions import Conditions
 from harmony_simulator.event_loop import simulate
+from harmony_simulator.policies.harmony import Harmony
 from harmony_simulator.policies.muri import muri_l, muri_s
 from harmony_simulator.policies.single import Fifo, srsf, srtf
 from harmony_simulator.policies.tiresias import Tiresias
@@ -37,6 +39,8 @@ _MURI: Final[Mapping[str, Callable[[], Policy]]] = MappingProxyType(
         "tiresias": Tiresias,
         "muri-s": muri_s,
         "muri-l": muri_l,
+        "harmony": partial(Harmony, durations_known=True),
+        "harmony-unknown": partial(Harmony, durations_known=False),
     }
 )
 
