@@ -1,13 +1,16 @@
 """What a job's conditions say: no figure that only flickers, no trouble that is none."""
 
+from dataclasses import replace
+
 import pytest
-from policy_cluster import Cluster, job_manifest, time_text
+from policy_cluster import SETTINGS, Cluster, job_manifest, time_text
 
 from harmony_api.conditions import ConditionType
 from harmony_operator.actions import Create
 from harmony_operator.observed import ApiProblem
 from harmony_operator.plan_memory import PlanMemory
 from harmony_operator.policies.running import SLOW_START_SECONDS, UNREADY_SECONDS
+from harmony_operator.reconcile import reconcile
 from harmony_operator.sentences import without_figures
 
 RUNNING = ConditionType.RUNNING
@@ -103,6 +106,25 @@ def test_a_pod_that_does_not_start_on_its_node_is_told_of_in_time() -> None:
     writes = cluster.status_writes
     cluster.pass_time(100)
     assert cluster.status_writes == writes
+
+
+def test_a_place_that_was_lost_before_anybody_was_told_of_it_is_no_news() -> None:
+    cluster = Cluster(job_manifest())
+    cluster.settle()
+    cluster.unplace()
+    cluster.settle()
+    assert cluster.event_reasons == ["WaitingForSlot"]
+    cluster.place("node-a")
+    placed = cluster.look(killed_after=0).status
+    assert placed is not None
+    assert placed.state == "Starting"
+    cluster.unplace()
+    view = cluster.view()
+    job = replace(view.job, status=placed, unlike=view.job.status)
+    again = reconcile(replace(view, job=job), SETTINGS)
+    assert again.status is not None
+    assert again.status.state == "Waiting"
+    assert not again.events
 
 
 def unready(cluster: Cluster) -> None:
