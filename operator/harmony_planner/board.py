@@ -7,9 +7,9 @@ was changed since a mark can be taken back.
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import count, islice
+from itertools import islice
 
 from harmony_planner import wording
 from harmony_planner.candidates import Candidates
@@ -46,9 +46,8 @@ class Board:
                 self._free.setdefault(_shape(slot), []).append(at)
         self._priorities = Counter[int]()
         """Of the jobs in drafts."""
-        taken = {group.name for group in snapshot.groups}
-        self._names = (name for n in count(1) if (name := f"group-{n}") not in taken)
-        self._next_name = next(self._names)
+        self._taken = {group.name for group in snapshot.groups}
+        self._last_name = 0
         self.value = 0.0
         """Of all drafts together."""
         self._journal: list[tuple[str, Draft | None]] = []
@@ -64,20 +63,34 @@ class Board:
         self._journal.append((draft.name, old))
         if old is not None:
             self._forget(old)
-        for slot in draft.slots:
-            self._take(slot)
-        self._drafts[draft.name] = draft
-        self.value += draft.value
-        self._candidates.add(draft)
-        self._priorities.update(job.priority for job in draft.jobs)
-        if draft.name == self._next_name:
-            self._next_name = next(self._names)
+        self._add(draft)
 
     def remove(self, name: str) -> None:
         """Take a group away; its slots are free then."""
         old = self._drafts.pop(name)
         self._journal.append((name, old))
         self._forget(old)
+
+    def go_on(self, snapshot: Snapshot) -> None:
+        """Begin the next plan, with the same slots, from the groups of this one."""
+        self._taken = {group.name for group in snapshot.groups}
+        self._journal.clear()
+        self.judged = 0
+
+    def changes(self) -> Sequence[tuple[str, Draft | None]]:
+        """Return what was put or removed in this plan: names, with what was there before."""
+        return self._journal
+
+    def changed(self) -> list[Draft]:
+        """Return the groups whose members or slots are others than before this plan."""
+        before: dict[str, Draft | None] = {}
+        for name, old in self._journal:
+            before.setdefault(name, old)
+        return [
+            draft
+            for name, old in before.items()
+            if (draft := self._drafts.get(name)) is not None and not draft.is_alike(old)
+        ]
 
     def mark(self) -> int:
         """Return what `take_back` needs to bring this moment back."""
@@ -91,10 +104,12 @@ class Board:
         changed = [name for name, old in before.items() if self._drafts.get(name) is not old]
         for name in changed:
             if name in self._drafts:
-                self.remove(name)
+                self._forget(self._drafts[name])
         for name in changed:
             if (old := before[name]) is not None:
-                self.put(old)
+                self._add(old)
+            else:
+                del self._drafts[name]
         del self._journal[mark:]
 
     def draft(
@@ -121,7 +136,9 @@ class Board:
 
     def alone_on(self, slots: Sequence[Slot], job: Job) -> Draft:
         """Return a new group of this job on the first of the slots, of which there are enough."""
-        return self.draft(self._next_name, slots, (job,))
+        while (name := f"group-{self._last_name + 1}") in self._drafts or name in self._taken:
+            self._last_name += 1
+        return self.draft(name, slots, (job,))
 
     def joined(self, draft: Draft, job: Job) -> Draft | None:
         """Return the group with one more member; None where it has too few slots for it."""
@@ -138,9 +155,18 @@ class Board:
         rest = tuple(other for other in draft.jobs if other is not job)
         return self.draft(draft.name, draft.slots, rest, draft.correction) if rest else None
 
-    def promising(self, job: Job) -> Iterator[Draft]:
-        """Yield the groups that the rules let the job join, those that may gain most first."""
-        return self._candidates.promising(job)
+    def promising(self, job: Job, groups: Iterable[Draft] | None = None) -> Iterator[Draft]:
+        """Yield the groups that the rules let the job join, those that may gain most first.
+
+        Of all groups, where none are given.
+        """
+        if groups is None:
+            return self._candidates.promising(job)
+        return iter(self._candidates.best_first(job, groups))
+
+    def most_gain(self, job: Job, groups: Iterable[Draft]) -> float | None:
+        """Return how much one of the groups may gain by the job; None where it can join none."""
+        return self._candidates.most_gain(job, groups)
 
     def has_lower(self, priority: int) -> bool:
         """Whether any job with a place has a lower priority."""
@@ -153,6 +179,10 @@ class Board:
     def barred_for(self, job: Job) -> Iterator[Slot]:
         """Yield the other free slots of its size, on whose nodes it may not begin."""
         return (slot for slot in self._free_of_its_size(job) if not accepts(job, slot))
+
+    def has_free(self) -> bool:
+        """Whether any open slot is free."""
+        return any(self._free.values())
 
     def is_free(self, slot: Slot) -> bool:
         """Whether no group holds the slot, closed or not."""
@@ -167,6 +197,14 @@ class Board:
         if len(fitting) == 1:
             return (self._slots[at] for at in fitting[0])
         return (self._slots[at] for at in merge(*fitting))
+
+    def _add(self, draft: Draft) -> None:
+        for slot in draft.slots:
+            self._take(slot)
+        self._drafts[draft.name] = draft
+        self.value += draft.value
+        self._candidates.add(draft)
+        self._priorities.update(job.priority for job in draft.jobs)
 
     def _forget(self, draft: Draft) -> None:
         self.value -= draft.value

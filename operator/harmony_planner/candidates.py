@@ -79,14 +79,27 @@ class Candidates:
                 return
             joinable = (draft for draft in alike.drafts.values() if _may_join(job, draft))
             while some := list(islice(joinable, _LOOKED_AT_TOGETHER)):
-                if len(some) > 1:
-                    gains = [
-                        self._estimate(draft.loads, draft.speed, self._loads.of(job, draft.slots))
-                        for draft in some
-                    ]
-                    order = sorted(range(len(some)), key=lambda at: (-gains[at], at))
-                    some = [some[at] for at in order]
-                yield from some
+                yield from self._sorted(job, some)
+
+    def best_first(self, job: Job, drafts: Iterable[Draft]) -> list[Draft]:
+        """Return those of the groups that the job may join, in the same order."""
+        return self._sorted(
+            job, [each for each in drafts if _is_open(each) and _may_join(job, each)]
+        )
+
+    def most_gain(self, job: Job, drafts: Iterable[Draft]) -> float | None:
+        """Return the largest estimate of these groups; None where the job can join none."""
+        for draft in self.best_first(job, drafts):
+            return self._estimate(draft.loads, draft.speed, self._loads.of(job, draft.slots))
+        return None
+
+    def _sorted(self, job: Job, drafts: Sequence[Draft]) -> list[Draft]:
+        gains = [
+            self._estimate(draft.loads, draft.speed, self._loads.of(job, draft.slots))
+            for draft in drafts
+        ]
+        order = sorted(range(len(drafts)), key=lambda at: (-gains[at], at))
+        return [drafts[at] for at in order if gains[at] >= _HOPELESS]
 
     def _ranked(self, namespace: str, load: Load | None) -> Iterable[tuple[float, _Set]]:
         """Return all sets, those first in which such a job may gain most."""

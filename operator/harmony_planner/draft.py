@@ -28,3 +28,11 @@ class Draft:
     def value(self) -> float:
         """What a plan has of the group: its speed, and a little for each job that runs at all."""
         return self.judgement.speed + RUNNING_COUNTS * len(self.jobs)
+
+    def is_alike(self, other: "Draft | None") -> bool:
+        """Whether the same jobs are on the same slots."""
+        return (
+            other is not None
+            and self.slots == other.slots
+            and {job.name for job in self.jobs} == {job.name for job in other.jobs}
+        )

@@ -10,13 +10,16 @@ be measured while it shares.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from harmony_planner import memory
 from harmony_planner.arrangement import Arrangement, arrange
 from harmony_planner.loads import Load, load_of, speed_limit
 from harmony_planner.performance import Link, is_usable, iteration_of
 from harmony_planner.snapshot import Job, Slot
+
+if TYPE_CHECKING:
+    from harmony_api.profile import JobProfile
 
 LARGEST_GROUP: Final = 4
 LARGEST_PROBE: Final = 2
@@ -93,19 +96,25 @@ class Loads:
 
     def __init__(self, link: Link) -> None:
         self.link = link
-        self._known: dict[tuple[str, int], Load | None] = {}
+        self._known: dict[tuple[str, int], tuple[JobProfile | None, Load | None]] = {}
 
     def of(self, job: Job, slots: Sequence[Slot]) -> Load | None:
         """Return the job's load in a group on the slots; None where it was not measured."""
         on_node = workers_on_one_node(job, slots)
         key = job.name, on_node
-        if key not in self._known:
-            self._known[key] = (
-                load_of(iteration_of(job.profile, workers=on_node), self.link)
-                if job.profile is not None and is_usable(job.profile)
-                else None
-            )
-        return self._known[key]
+        profile = job.profile
+        known = self._known.get(key)
+        if known is None or known[0] is not profile:
+            load = None
+            if profile is not None and is_usable(profile):
+                load = load_of(iteration_of(profile, workers=on_node), self.link)
+            known = self._known[key] = profile, load
+        return known[1]
+
+    def forget(self, name: str) -> None:
+        """The job is gone."""
+        for key in [key for key in self._known if key[0] == name]:
+            del self._known[key]
 
 
 def workers_on_one_node(job: Job, slots: Sequence[Slot]) -> int:

@@ -30,7 +30,7 @@ JOBS_LOOKED_AT: Final = 40
 GROUPS_LOOKED_AT: Final = 64
 MOST_JUDGED: Final = 2000
 """Workers in groups that are judged, in one plan: then it is good enough."""
-LEAST_JUDGED: Final = 60
+LEAST_JUDGED: Final = 16
 """The same, where there are so many jobs that a few steps matter little."""
 _ROOM_FOR_ONE_MORE: Final = 0.5
 """What a step may gain besides, where jobs wait that could join a changed group."""
@@ -128,7 +128,8 @@ class _Search:
                     names |= dict.fromkeys(d.name for d in few if len(d.slots) < job.workers)
                 for name in names:
                     old = self._board.drafts[name]
-                    if self._most(old, (*old.jobs, job)) - old.speed <= best_gain:
+                    most = self._most(old, (*old.jobs, job))
+                    if most - old.speed <= best_gain or self._board.judged > self._last:
                         continue
                     new = self._with_members(old, (*old.jobs, job))
                     if new is not None and new.speed - old.speed > best_gain:
@@ -165,7 +166,12 @@ class _Search:
         return None if new.judgement.refusal is not None or too_slow else new
 
     def _steps(self) -> Iterator[_Step]:
-        drafts = list(islice(self._board.drafts.values(), GROUPS_LOOKED_AT))
+        fresh: list[Draft] = []
+        others: list[Draft] = []
+        for draft in self._board.drafts.values():
+            started = all(job.current_group for job in draft.jobs)
+            (others if started else fresh).append(draft)
+        drafts = [*fresh, *others][:GROUPS_LOOKED_AT] if fresh else []
         movable = [
             (draft, job) for draft in drafts for job in draft.jobs if job.current_group is None
         ][:JOBS_LOOKED_AT]

@@ -35,7 +35,9 @@ class Link:
 
 def is_usable(profile: JobProfile | None) -> bool:
     """Whether a prediction can rest on the profile: there is one, and it takes some time."""
-    return profile is not None and profile.iteration_seconds > 0
+    return profile is not None and (
+        profile.compute_microseconds > 0 or profile.iteration_seconds > 0
+    )
 
 
 def iteration_of(profile: JobProfile, *, rounds: int = 1, workers: int = 1) -> Iteration:

@@ -1,5 +1,6 @@
 """Where a job joins others: the group whose total speed it raises most."""
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
@@ -11,21 +12,21 @@ from harmony_planner.snapshot import Job
 
 GROUPS_LOOKED_AT: Final = 8
 """Of the groups that a job may join, so many are predicted: those that promise most."""
-GROUPS_NAMED: Final = 64
+GROUPS_NAMED: Final = 16
 """Of the groups that the rules forbid, so many are looked at for the words."""
 
 
 def best_place(
-    job: Job, board: Board, *, looked_at: int = GROUPS_LOOKED_AT
+    job: Job, board: Board, groups: Iterable[Draft] | None = None, *, looked_at: int
 ) -> tuple[Draft | None, list[str]]:
     """Return the group as it would be with the job where it gains most, or what refused it.
 
-    Of the groups that it may join `looked_at` are predicted: those that promise most.
+    Of `groups` (all by default) the first `looked_at` are predicted: those that promise most.
     """
     best: Draft | None = None
     best_gain = 0.0
     refusals: list[str] = []
-    for old in islice(board.promising(job), looked_at):
+    for old in islice(board.promising(job, groups), looked_at):
         draft = board.joined(old, job)
         if draft is None:
             continue

@@ -8,19 +8,19 @@ priority. What finds no place waits, and the plan says why.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from heapq import nsmallest
 from typing import Final
 
 from harmony_planner import memory, wording
-from harmony_planner.board import Board
 from harmony_planner.draft import Draft
 from harmony_planner.fitting import fits
 from harmony_planner.grouping import WORTHWHILE_GAIN
 from harmony_planner.improvement import improve
 from harmony_planner.places import GROUPS_LOOKED_AT, best_place, rules_against
 from harmony_planner.preemption import make_room
+from harmony_planner.remembered import Remembered, finish, start
 from harmony_planner.snapshot import (
     Group,
     Job,
@@ -29,42 +29,51 @@ from harmony_planner.snapshot import (
     Slot,
     Snapshot,
     Waiting,
+    queue_place,
 )
 from harmony_planner.staying import Staying
 
 PREDICTIONS: Final = 400
 """Of one round over the jobs of a priority; where many wait, fewer groups
 are looked at for each."""
+LEAST_LOOKED_AT: Final = 1
+GROUPS_OFFERED: Final = 64
+"""Where fewer have changed, a job that waited already is offered those only."""
+WAITING_LOOKED_AT: Final = 64
+"""Of the jobs that waited already, the first ones are offered what has changed."""
+WAITING_TRIED: Final = 4
+"""Of these, those to which it promises most."""
 MOST_MOVES: Final = 8
 """In one plan: the next one goes on from there."""
 SOURCES_LOOKED_AT: Final = 16
 """Of the groups out of which a job could move, the slowest ones."""
 
 
-def plan(snapshot: Snapshot) -> Plan:
-    """Return where every job of the snapshot goes, or why it waits."""
-    return _Planning(snapshot).plan()
+def plan(snapshot: Snapshot, last: Remembered | None = None) -> Plan:
+    """Return where every job of the snapshot goes, or why it waits.
+
+    `last` is what the plan before has left there, and gets what the next one needs.
+    """
+    return _Planning(snapshot, Remembered() if last is None else last).plan()
 
 
 class _Planning:
     """One pass of the planner over one snapshot."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, last: Remembered) -> None:
         self._snapshot = snapshot
-        self._queue = sorted(
-            snapshot.jobs, key=lambda job: (-job.priority, job.submitted, job.name)
-        )
-        self._board = Board(snapshot)
+        self._last = last
+        self._start = start(snapshot, last)
+        self._board = self._start.board
+        self._unplaced = self._start.unplaced
         self._preempted_by: dict[str, Job] = {}
-        self._looked_at = GROUPS_LOOKED_AT
         self._kept: set[str] = set()
         """Jobs that have a place whether or not anybody shares."""
-        self._staying = Staying(snapshot, self._board, self._queue)
-        self._rooms: dict[frozenset[str], list[tuple[Slot, int]]] = {}
-        self._closed = [slot for slot in snapshot.slots if slot.closed is not None]
+        self._staying = Staying(snapshot, self._board, last.slots)
 
     def plan(self) -> Plan:
-        self._staying.keep()
+        self._staying.keep(self._start.members)
+        self._count_again()
         waiting = self._place_the_rest()
         for _ in range(MOST_MOVES):
             if not self._make_best_move():
@@ -72,49 +81,104 @@ class _Planning:
             waiting = self._place_the_rest()
         movable = [job for job, _ in waiting if not job.unschedulable]
         if improve(self._board, movable, self._kept):
+            self._count_again()
             waiting = self._place_the_rest()
+        said = {job.name: self._waiting(job, refusals) for job, refusals in waiting}
+        finish(self._snapshot, self._start, said, self._last)
         return Plan(
-            groups=tuple(_finished(draft) for draft in self._board.drafts.values()),
-            waiting=tuple(self._waiting(job, refusals) for job, refusals in waiting),
+            groups=tuple(map(self._finished, self._board.drafts.values())),
+            waiting=tuple(said.values()),
         )
 
     # ---- steps
 
-    def _place_the_rest(self) -> list[tuple[Job, list[str]]]:
+    def _count_again(self) -> None:
+        """See who has a place, after groups were changed as a whole."""
+        drafts, changes = self._board.drafts, self._board.changes()
+        here = {job.name for name, _ in changes if name in drafts for job in drafts[name].jobs}
+        before = {job.name for _, old in changes if old is not None for job in old.jobs}
+        jobs = self._start.jobs
+        self._unplaced |= {name: jobs[name] for name in sorted(before) if name in jobs}
+        for name in here:
+            self._unplaced.pop(name, None)
+
+    def _place_the_rest(self) -> list[tuple[Job, list[str] | None]]:
         """Give places to the jobs that have none; return those that wait, and what refused them.
 
         Of each priority, first those that fit on free slots: who would run if nobody shared
-        never waits for a job behind it.
+        never waits for a job behind it. None stands for the refusals of before.
         """
-        waiting: list[tuple[Job, list[str]]] = []
-        stuck: list[tuple[Job, list[str]]] = []
-        placed = {job.name for draft in self._board.drafts.values() for job in draft.jobs}
-        for _, rank in groupby(self._queue, key=attrgetter("priority")):
-            left = []
+        waiting: list[tuple[Job, list[str] | None]] = []
+        stuck: list[tuple[Job, list[str] | None]] = []
+        done = set[int]()
+        while ranks := {job.priority for job in self._unplaced.values()} - done:
+            priority = max(ranks)
+            done.add(priority)
+            rank = [job for job in self._unplaced.values() if job.priority == priority]
+            rank.sort(key=queue_place)
             for job in rank:
-                if job.name in placed:
-                    continue
+                if not self._board.has_free():
+                    break
                 if (alone := self._board.alone(job)) is not None:
                     self._board.put(alone)
                     self._kept.add(job.name)
                     self._preempted_by.pop(job.name, None)
-                else:
-                    left.append(job)
-            self._looked_at = max(1, min(GROUPS_LOOKED_AT, PREDICTIONS // max(1, len(left))))
+                    del self._unplaced[job.name]
+            left = [job for job in rank if job.name in self._unplaced]
+            waiting += [(job, None) for job in self._offered_nothing(left)]
+            passed_over = {job.name for job, _ in waiting}
+            left = [job for job in left if job.name not in passed_over]
+            looked_at = max(
+                LEAST_LOOKED_AT, min(GROUPS_LOOKED_AT, PREDICTIONS // max(1, len(left)))
+            )
             for job in left:
-                refusals = self._share(job, placed)
-                if refusals is not None:
-                    (stuck if job.unschedulable else waiting).append((job, refusals))
+                again = job.name in self._start.as_before
+                offers = self._offers() if again else None
+                refusals = self._share(job, offers, looked_at)
+                if refusals is None:
+                    del self._unplaced[job.name]
+                else:
+                    (stuck if job.unschedulable else waiting).append(
+                        (job, None if offers is not None else refusals)
+                    )
         for job, refusals in stuck:
             if (draft := self._staying.where_it_was(job)) is not None:
                 self._board.put(draft)
+                del self._unplaced[job.name]
             else:
                 waiting.append((job, refusals))
         return waiting
 
-    def _share(self, job: Job, placed: set[str]) -> list[str] | None:
+    def _offered_nothing(self, left: Sequence[Job]) -> list[Job]:
+        """Return the jobs that waited already and that what has changed does not promise much."""
+        again = [job for job in left if job.name in self._start.as_before]
+        offers = self._offers()
+        if not again or offers is None:
+            return []
+        promised = [
+            (-gain, at)
+            for at, job in enumerate(again[:WAITING_LOOKED_AT])
+            if (gain := self._promise(job, offers)) is not None
+        ]
+        tried = {at for _, at in nsmallest(WAITING_TRIED, promised)}
+        return [job for at, job in enumerate(again) if at not in tried]
+
+    def _promise(self, job: Job, offers: Sequence[Draft]) -> float | None:
+        """Return how much the job may gain in the groups; None where it cannot join any."""
+        if offers and job.priority > self._least_priority:
+            return float(job.priority)
+        return self._board.most_gain(job, offers)
+
+    def _offers(self) -> Sequence[Draft] | None:
+        """Return the groups that a job that waited already is offered; None for all."""
+        if not self._start.as_before:
+            return None
+        changed = self._board.changed()
+        return changed if len(changed) <= GROUPS_OFFERED else None
+
+    def _share(self, job: Job, offers: Sequence[Draft] | None, looked_at: int) -> list[str] | None:
         """Give the job a place with others or instead of them; return why there is none."""
-        best, refusals = best_place(job, self._board, looked_at=self._looked_at)
+        best, refusals = best_place(job, self._board, offers, looked_at=looked_at)
         if best is not None:
             self._board.put(best)
         else:
@@ -126,7 +190,7 @@ class _Planning:
             self._board.put(room.draft)
             self._kept.add(job.name)
             for displaced in room.displaced:
-                placed.discard(displaced.name)
+                self._unplaced[displaced.name] = displaced
                 self._preempted_by[displaced.name] = job
         self._preempted_by.pop(job.name, None)
         return None
@@ -135,16 +199,21 @@ class _Planning:
         """Move the one job that gains most by it, if any gains enough; say whether one did."""
         best_gain = WORTHWHILE_GAIN
         best: tuple[Draft, Draft] | None = None
-        slowest = min((draft.speed for draft in self._board.drafts.values()), default=0.0)
+        drafts: Collection[Draft] = self._board.drafts.values()
+        if len(drafts) > GROUPS_OFFERED and not self._board.has_free():
+            drafts = self._board.changed()
         sources = [
             draft
-            for draft in self._board.drafts.values()
+            for draft in drafts
             if len(draft.jobs) > 1 and any(job.current_group == draft.name for job in draft.jobs)
         ]
         if not sources:
             return False
+        slowest = min(draft.speed for draft in self._board.drafts.values())
+        looked_at = GROUPS_LOOKED_AT
         if len(sources) > SOURCES_LOOKED_AT:
-            sources = sorted(sources, key=lambda draft: draft.speed)[:SOURCES_LOOKED_AT]
+            sources = nsmallest(SOURCES_LOOKED_AT, sources, key=lambda draft: draft.speed)
+            looked_at = LEAST_LOOKED_AT
         for source in sources:
             for job in source.jobs:
                 if job.current_group != source.name:
@@ -157,7 +226,9 @@ class _Planning:
                     continue
                 mark = self._board.mark()
                 self._board.put(left)
-                target = self._board.alone(job) or best_place(job, self._board)[0]
+                target = self._board.alone(job)
+                if target is None:
+                    target, _ = best_place(job, self._board, looked_at=looked_at)
                 old = self._board.drafts.get(target.name) if target is not None else None
                 self._board.take_back(mark)
                 if target is None or target.name == source.name:
@@ -171,12 +242,22 @@ class _Planning:
             self._board.put(draft)
         return best is not None
 
+    def _finished(self, draft: Draft) -> Group:
+        known = self._last.finished.get(draft.name)
+        if known is None or known[0] is not draft:
+            known = self._last.finished[draft.name] = draft, _finished(draft)
+        return known[1]
+
     # ---- words
+
+    @cached_property
+    def _least_priority(self) -> int:
+        return min(job.priority for job in self._snapshot.jobs)
 
     def _room(self, barred: frozenset[str]) -> list[tuple[Slot, int]]:
         """Return one slot of each kind on other nodes, and how many there are of it."""
-        if barred in self._rooms:
-            return self._rooms[barred]
+        if barred in self._last.rooms:
+            return self._last.rooms[barred]
         first: dict[tuple[int, int | None], Slot] = {}
         counts = Counter[tuple[int, int | None]]()
         for slot, count in self._snapshot.room or ((slot, 1) for slot in self._snapshot.slots):
@@ -184,16 +265,20 @@ class _Planning:
                 kind = slot.gpus, slot.memory_bytes
                 first.setdefault(kind, slot)
                 counts[kind] += count
-        found = self._rooms[barred] = [(slot, counts[kind]) for kind, slot in first.items()]
+        found = self._last.rooms[barred] = [(slot, counts[kind]) for kind, slot in first.items()]
         return found
 
-    def _waiting(self, job: Job, refusals: Sequence[str]) -> Waiting:
+    def _waiting(self, job: Job, refusals: Sequence[str] | None) -> Waiting:
+        if refusals is None:
+            return self._last.waiting[job.name]
         never = wording.why_it_never_fits(job, self._room(frozenset()))
         never = never or wording.why_it_never_fits(
             job, self._room(frozenset(job.barred)), job.barred
         )
         preemptor = self._preempted_by.get(job.name)
-        closed_to_it = [why for slot in self._closed if fits(job, slot) and (why := slot.closed)]
+        closed_to_it = [
+            why for slot in self._last.closed if fits(job, slot) and (why := slot.closed)
+        ]
         reason = wording.waiting_reason(
             job,
             [
@@ -203,7 +288,7 @@ class _Planning:
                 *closed_to_it,
             ],
             preemptor,
-            outranks=job.priority > self._queue[-1].priority and not job.unschedulable,
+            outranks=job.priority > self._least_priority and not job.unschedulable,
         )
         return Waiting(
             job=job.name,

@@ -51,6 +51,11 @@ class Job:
     For as long as a node is listed the job goes elsewhere if it can."""
 
 
+def queue_place(job: Job) -> tuple[int, int, str]:
+    """Order jobs as the queue does: by priority, then by submission."""
+    return -job.priority, job.submitted, job.name
+
+
 @dataclass(frozen=True, kw_only=True)
 class Slot:
     """What one worker uses on one node."""

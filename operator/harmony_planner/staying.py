@@ -5,34 +5,31 @@ gone, or a node that does not let a job's workers run. A job with the last reaso
 when no other place was found for it and nobody else took its slots.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from harmony_planner.board import Board
 from harmony_planner.draft import Draft
 from harmony_planner.fitting import fits
-from harmony_planner.snapshot import CurrentGroup, Job, Slot, Snapshot
+from harmony_planner.snapshot import CurrentGroup, Job, Slot, Snapshot, queue_place
 
 
 class Staying:
     """The groups of a snapshot, to be put on a board."""
 
-    def __init__(self, snapshot: Snapshot, board: Board, queue: Sequence[Job]) -> None:
-        """`queue` has the jobs of the snapshot, the first first."""
+    def __init__(self, snapshot: Snapshot, board: Board, slots: Mapping[str, Slot]) -> None:
+        """`slots` are those of the snapshot, by name."""
         self._current = {group.name: group for group in snapshot.groups}
-        self._slots = {slot.name: slot for slot in snapshot.slots}
+        self._slots = slots
         self._board = board
-        self._queue = queue
 
-    def keep(self) -> None:
-        """Take over the groups that exist, without the members that may not stay."""
-        members: dict[str, list[Job]] = defaultdict(list)
-        for job in self._queue:
-            if job.current_group is not None:
-                members[job.current_group].append(job)
+    def keep(self, members: Mapping[str, Sequence[Job]]) -> None:
+        """Take over groups that exist, without the members that may not stay.
+
+        `members` are those of each of these groups now, the first in the queue first.
+        """
         broken = []
         for current in self._current.values():
-            jobs = [job for job in members[current.name] if self._may_stay(job, current)]
+            jobs = [j for j in members.get(current.name, ()) if self._may_stay(j, current)]
             if not jobs:
                 continue
             names = current.slots[: max(job.workers for job in jobs)]
@@ -59,8 +56,7 @@ class Staying:
             return None
         if not all(map(self._board.is_free, its_slots[len(there) :])):
             return None
-        together = {one.name for one in draft.jobs} if draft is not None else set[str]()
-        jobs = tuple(one for one in self._queue if one.name in together or one is job)
+        jobs = tuple(sorted((*(draft.jobs if draft is not None else ()), job), key=queue_place))
         again = self._board.draft(
             current.name,
             max(there, its_slots, key=len),
