@@ -9,6 +9,7 @@ and a job that waits is offered only what has changed.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from harmony_planner.board import Board
 from harmony_planner.draft import Draft
@@ -21,6 +22,9 @@ from harmony_planner.snapshot import (
     Waiting,
     queue_place,
 )
+
+FEW_WAIT: Final = 64
+"""Where no more jobs wait, all of them are offered everything again, and told anew why."""
 
 
 @dataclass
@@ -64,9 +68,10 @@ def start(snapshot: Snapshot, last: Remembered) -> Start:
         last.slots = {slot.name: slot for slot in snapshot.slots}
         last.closed = [slot for slot in snapshot.slots if slot.closed is not None]
         last.rooms, last.places, last.finished, last.waiting = {}, {}, {}, {}
-        last.board = Board(snapshot)
-        return Start(last.board, jobs, groups, _members(snapshot.jobs), jobs.copy(), frozenset())
+        board, last.board = Board(snapshot), None
+        return Start(board, jobs, groups, _members(snapshot.jobs), jobs.copy(), frozenset())
     board, places = last.board, last.places
+    last.board = None
     board.go_on(snapshot)
     changed = [
         job
@@ -87,19 +92,20 @@ def start(snapshot: Snapshot, last: Remembered) -> Start:
     for name in gone:
         board.loads.forget(name)
     as_before = last.waiting.keys() - {job.name for job in changed} - gone
+    offered_all = as_before if len(as_before) > FEW_WAIT else frozenset[str]()
     return Start(
         board,
         jobs,
         groups,
         _members(here.values()),
         {name: jobs[name] for name in (*here, *(j.name for j in changed), *sorted(as_before))},
-        frozenset(as_before),
+        frozenset(offered_all),
     )
 
 
 def finish(snapshot: Snapshot, begun: Start, waiting: dict[str, Waiting], last: Remembered) -> None:
-    """Take over what the next plan begins from."""
-    board = begun.board
+    """Take over what the next plan begins from; one that failed leaves nothing behind."""
+    board = last.board = begun.board
     for name, old in board.changes():
         if name not in board.drafts:
             last.finished.pop(name, None)

@@ -12,6 +12,7 @@ from harmony_operator.plan_memory import PlanMemory
 from harmony_operator.planning.capacity import Refusal
 from harmony_operator.planning.stuck_workers import StuckWorkers
 from harmony_planner.group_speed import GroupSpeeds
+from harmony_planner.remembered import Remembered
 from harmony_planner.snapshot import Plan, Snapshot
 
 
@@ -23,6 +24,8 @@ class PlanningMemory:
     """What the last plan rested on."""
     plan: Plan = field(default_factory=Plan)
     """The last plan; its groups are named as their objects, `namespace/name`."""
+    remembered: Remembered = field(default_factory=Remembered)
+    """What the planner begins the next plan from."""
     planned_seconds: float = float("-inf")
     preempted_by: Mapping[str, str] = field(default_factory=dict)
     """By uid of a waiting job that had a place in a plan of this operator: who took it."""

@@ -60,7 +60,7 @@ def planning_pass(
     snapshot = planning_snapshot(state, settings, binding, memory)
     why = apart or why_to_plan(snapshot, memory, state.now_seconds)
     if why is not None:
-        decision = plan(snapshot)
+        decision = plan(snapshot, memory.remembered)
         memory.snapshot = snapshot
         memory.plan = named(
             decision, state, settings, crosses_namespaces=binding.crosses_namespaces
