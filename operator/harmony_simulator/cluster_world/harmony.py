@@ -61,7 +61,7 @@ class Harmony:
         self._link = Link("HalfDuplex")
         self._speeds = GroupSpeeds()
         self._plan = Plan()
-        self._planned_with: LastPlan = LastPlan()
+        self._last = LastPlan()
         self._slots: Sequence[int] = ()
         self._separated: dict[str, set[str]] = defaultdict(set)
         self._epochs: dict[str, _Epoch] = {}
@@ -77,39 +77,34 @@ class Harmony:
             for name in pair & jobs.keys():
                 self._separated[name] |= pair - {name}
         snapshot = self._snapshot(situation)
-        profiles = {
-            job.name: job.profile
-            for job in snapshot.jobs
-            if job.profile is not None and job.profile.iterations
-        }
-        reason = "apart" if apart else None
-        reason = reason or reason_to_plan(
-            self._planned_with,
-            frozenset(jobs),
-            [frozenset(m.job for m in group.members) for group in self._plan.groups],
-            profiles,
-            situation.now_seconds,
-        )
-        if reason is not None or situation.slots != self._slots:
+        if apart or self._is_to_plan(snapshot, situation):
             self._plan = plan(snapshot)
             self._slots = situation.slots
-            self._planned_with = LastPlan(
-                frozenset(jobs), profiles, situation.now_seconds, self._plan
+            self._last = LastPlan(
+                frozenset(jobs), _measured(snapshot), situation.now_seconds, self._plan
             )
             self._speeds.begin(self._plan, counts)
             self._true_seconds = {
                 group.name: self._true_iteration_seconds(group, jobs) for group in self._plan.groups
             }
         places = {
-            member.job: tuple(int(slot) for slot in member.slots)
+            member.job: tuple(map(int, member.slots))
             for group in self._plan.groups
             for member in group.members
         }
         self._begin_epochs(places)
-        seconds = {
-            job: each for group in self._true_seconds.values() for job, each in group.items()
-        }
+        seconds = {job: each for one in self._true_seconds.values() for job, each in one.items()}
         return Arrangement(places, seconds, self._wake_seconds(situation, jobs))
+
+    def _is_to_plan(self, snapshot: Snapshot, situation: Situation) -> bool:
+        reason = reason_to_plan(
+            self._last,
+            frozenset(job.name for job in snapshot.jobs),
+            [frozenset(member.job for member in group.members) for group in self._plan.groups],
+            _measured(snapshot),
+            situation.now_seconds,
+        )
+        return reason is not None or situation.slots != self._slots
 
     # ---- what the planner is told
 
@@ -172,12 +167,13 @@ class Harmony:
         wakes = []
         for group in self._plan.groups:
             seconds = self._true_seconds[group.name]
-            began = max(situation.ready_seconds.get(m.job, math.inf) for m in group.members)
+            ready = [situation.ready_seconds.get(m.job, math.inf) for m in group.members]
+            began = max(self._last.planned_at, *ready)
             for member in group.members:
                 missing = MEASURED_ITERATIONS - _done(jobs[member.job])
                 if missing > 0:
-                    ready = situation.ready_seconds.get(member.job, math.inf)
-                    wakes.append(max(now, ready) + missing * seconds[member.job])
+                    starts = situation.ready_seconds.get(member.job, math.inf)
+                    wakes.append(max(now, starts) + missing * seconds[member.job])
             if len(group.members) > 1:
                 cycle = max(member.rounds * seconds[member.job] for member in group.members)
                 wakes.append(began + max(SECONDS_TO_MEASURE, (CYCLES_TO_MEASURE + 1) * cycle))
@@ -196,6 +192,14 @@ class Harmony:
         random = Random(f"group/{self._conditions.seed}/{sorted(members)}")
         factor = TRUE_OVER_MODEL * random.lognormvariate(0, self._conditions.noise)
         return predict(members, self._link, correction_factor=factor).iteration_seconds
+
+
+def _measured(snapshot: Snapshot) -> Mapping[str, JobProfile]:
+    return {
+        job.name: job.profile
+        for job in snapshot.jobs
+        if job.profile is not None and job.profile.iterations
+    }
 
 
 def _done(state: JobState) -> int:
