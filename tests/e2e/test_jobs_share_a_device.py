@@ -8,16 +8,27 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e_jobs import Jobs, Kubectl, Manifest, copy_of, example, named, slot_of, telling_losses
+from e2e_jobs import (
+    Jobs,
+    Kubectl,
+    Manifest,
+    example,
+    named,
+    slot_of,
+    telling_losses,
+    with_examples_from_here,
+)
 
 from cluster import images
 from cluster.harmony import install
 from cluster.provider import Cluster
 from harmony_api.turn_checks import excessive_network_turns, overlapping_compute_turns
-from local_run_harness import EXAMPLES, harmony_run
+from local_run_harness import harmony_run
 
 ITERATIONS = 60
 GPU = "nvidia.com/gpu"
+HEADER = "NAME STATE GROUP WORKERS PROGRESS RESTARTS AGE SLOWDOWN COMP NET SPILL"
+ROW = r"Running g-\w{5} 1/1 \d+/1000000 0 \w+ \d+% [\d.]+ms [\d.]+ms"
 
 
 @pytest.fixture(scope="module")
@@ -51,19 +62,12 @@ def local_losses(
     pair: tuple[Manifest, Manifest], program_text: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, dict[int, str]]:
     """What the same manifests train to without a cluster, on the same text."""
-    mlp, transformer = (_with_examples_from_here(job) for job in pair)
+    mlp, transformer = map(with_examples_from_here, pair)
     [container] = transformer["spec"]["workers"]["template"]["spec"]["containers"]
     container["args"] += ["--text", str(program_text)]
     with harmony_run(tmp_path_factory.mktemp("local"), mlp, transformer) as run:
         assert run.finish() == 0, run.output()
         return {job["metadata"]["name"]: run.losses(job["metadata"]["name"]) for job in pair}
-
-
-def _with_examples_from_here(job: Manifest) -> Manifest:
-    copy: Manifest = copy_of(job)
-    [container] = copy["spec"]["workers"]["template"]["spec"]["containers"]
-    container["env"].insert(0, {"name": "HARMONY_EXAMPLES", "value": str(EXAMPLES)})
-    return copy
 
 
 def assert_trained_together(jobs: Jobs, local_losses: dict[str, dict[int, str]]) -> None:
@@ -80,15 +84,12 @@ def assert_trained_together(jobs: Jobs, local_losses: dict[str, dict[int, str]])
         assert "void" not in first[-1]
         first_plan, second_plan = map(jobs.node_plan, pods)
         assert first_plan["devices"] == second_plan["devices"]
-        listing = jobs.kubectl("get", "hj", "--output=wide")
         described = jobs.kubectl("describe", "hj", "mlp")
         for name in ("mlp", "transformer"):
             jobs.wait_for(name, "Succeeded")
-    print(listing)
-    assert re.search(r"NAME +STATE +GROUP +WORKERS +PROGRESS +RESTARTS", listing)
-    assert re.search(r"mlp +Running +g-\w+", listing)
-    assert "WorkersRunning" in described
-    assert "Admitted" in described
+    told = re.findall(r"^ *Normal +(\w+) +\w+ +harmony-operator +(\w+ \w+.*)$", described, re.M)
+    assert [reason for reason, _ in told] == ["Placed", "WorkersRunning"], described
+    assert told[-1][1] == "1 worker and 1 server"
 
     both = record.all_turns()
     assert {turn.phase for turn in both} >= {"PULL", "COMP", "PUSH"}
@@ -158,6 +159,12 @@ def test_two_jobs_train_on_one_gpu_through_a_reservation_pod(
     assert_trained_together(jobs, local_losses)
 
 
+def listing(jobs: Jobs) -> dict[str, str]:
+    """The lines that `kubectl get` prints of the jobs by their first word, without the gaps."""
+    lines = jobs.kubectl("get", "hj", "--output=wide").splitlines()
+    return {words[0]: " ".join(words) for words in map(str.split, lines)}
+
+
 @pytest.mark.timeout(900)
 def test_a_third_job_shares_or_waits_and_is_told_why(jobs: Jobs, one_gpu: str) -> None:
     first, second, third, greedy = (
@@ -175,7 +182,11 @@ def test_a_third_job_shares_or_waits_and_is_told_why(jobs: Jobs, one_gpu: str) -
         one["spec"]["profile"] = hint
     jobs.apply(first, second)
     for name in ("first", "second"):
-        jobs.wait(f"{name} is measured", lambda name=name: jobs.status(name).get("profiles"))
+        jobs.wait(
+            f"all columns about {name} are filled",
+            lambda name=name: re.fullmatch(f"{name} {ROW}", listing(jobs).get(name, "")),
+        )
+    assert HEADER in listing(jobs).values()
     jobs.apply(third, greedy)
     jobs.wait_for("greedy", "Admitted", "False", "WaitingForSlot")
     jobs.wait(
