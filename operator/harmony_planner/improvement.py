@@ -8,7 +8,7 @@ and jobs that have slots whether or not anybody shares never lose their place.
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import combinations, islice
 from typing import Final
 
 from harmony_planner.board import Board
@@ -25,13 +25,15 @@ from harmony_planner.snapshot import Job
 
 LEAST_GAIN: Final = 0.005
 """In value: what is less is no reason for a step."""
-JOBS_LOOKED_AT: Final = 40
-"""Of those that wait."""
-GROUPS_LOOKED_AT: Final = 64
-MOST_JUDGED: Final = 2000
+FEW_JOBS: Final = 200
+"""Of more jobs in a plan, each step matters less, and fewer are looked at."""
+MOST_LOOKED_AT: Final = 32
+LEAST_LOOKED_AT: Final = 8
+"""Jobs that have not started, groups, and jobs that wait: the first ones of each."""
+MOST_JUDGED: Final = 500
 """Workers in groups that are judged, in one plan: then it is good enough."""
 LEAST_JUDGED: Final = 16
-"""The same, where there are so many jobs that a few steps matter little."""
+"""The same, however many jobs there are."""
 _ROOM_FOR_ONE_MORE: Final = 0.5
 """What a step may gain besides, where jobs wait that could join a changed group."""
 
@@ -61,11 +63,12 @@ class _Step:
 class _Search:
     def __init__(self, board: Board, waiting: Sequence[Job], kept: Collection[str]) -> None:
         self._board = board
-        self._waiting = [*waiting[:JOBS_LOOKED_AT]]
         self._kept = kept
         jobs = len(waiting) + sum(len(draft.jobs) for draft in board.drafts.values())
+        self._looked_at = MOST_LOOKED_AT if jobs <= FEW_JOBS else LEAST_LOOKED_AT
+        self._waiting = [*waiting[: self._looked_at]]
         self._last = board.judged + max(
-            LEAST_JUDGED, min(MOST_JUDGED, 100 * MOST_JUDGED // (jobs + 1))
+            LEAST_JUDGED, min(MOST_JUDGED, FEW_JOBS * MOST_JUDGED // (jobs + 1))
         )
 
     def take_best_step(self) -> bool:
@@ -102,11 +105,19 @@ class _Search:
             else:
                 return 0.0
         self._fill(changed, step)
-        gain = self._board.value - before
-        if step.leaving is None or step.leaving.name not in self._kept:
-            return gain
-        names = {job.name for name in changed for job in self._board.drafts[name].jobs}
-        return gain if step.leaving.name in names else 0.0
+        return self._board.value - before if self._is_fair(changed, step.leaving) else 0.0
+
+    def _is_fair(self, changed: Sequence[str], leaving: Job | None) -> bool:
+        """Whether who has no place now may lose it, and to those who have one now."""
+        if leaving is None:
+            return True
+        here = {job.name for name in changed for job in self._board.drafts[name].jobs}
+        if leaving.name in here:
+            return True
+        first = [job for job in self._waiting if job.name in here]
+        return leaving.name not in self._kept and all(
+            job.priority >= leaving.priority for job in first
+        )
 
     def _fill(self, changed: list[str], step: _Step) -> None:
         """Give places that a step made to jobs that wait: free slots first, then the best ones."""
@@ -124,7 +135,7 @@ class _Search:
             for job in left:
                 names = dict.fromkeys(changed)
                 if next(self._board.free_for(job), None) is not None:
-                    few = islice(self._board.drafts.values(), GROUPS_LOOKED_AT)
+                    few = islice(self._board.drafts.values(), self._looked_at)
                     names |= dict.fromkeys(d.name for d in few if len(d.slots) < job.workers)
                 for name in names:
                     old = self._board.drafts[name]
@@ -171,26 +182,31 @@ class _Search:
         for draft in self._board.drafts.values():
             started = all(job.current_group for job in draft.jobs)
             (others if started else fresh).append(draft)
-        drafts = [*fresh, *others][:GROUPS_LOOKED_AT] if fresh else []
+        drafts = [*fresh, *others][: self._looked_at] if fresh else []
         movable = [
             (draft, job) for draft in drafts for job in draft.jobs if job.current_group is None
-        ][:JOBS_LOOKED_AT]
+        ][: self._looked_at]
         for at, (source, job) in enumerate(movable):
-            rest = tuple(other for other in source.jobs if other is not job)
+            rest = _without(source, job)
             for target in drafts:
                 if target is not source and len(target.jobs) < LARGEST_GROUP:
                     yield from self._step((source, rest), (target, (*target.jobs, job)))
-            for target, other in movable[at + 1 :]:
-                if target is not source:
-                    theirs = tuple(each for each in target.jobs if each is not other)
-                    yield from self._step((source, (*rest, other)), (target, (*theirs, job)))
+            for later, (target, other) in enumerate(movable):
+                if target is source:
+                    continue
+                theirs = (*_without(target, other), job)
+                if later > at:
+                    yield from self._step((source, (*rest, other)), (target, theirs))
+                if other.name not in self._kept:
+                    yield from self._step((source, rest), (target, theirs), leaving=other)
             if self._waiting or next(self._board.free_for(job), None) is not None:
                 yield from self._step((source, rest), leaving=job)
-            if job.name in self._kept:
-                continue
-            for other in self._waiting:
-                if other.priority >= job.priority:
+            if job.name not in self._kept:
+                for other in self._waiting:
                     yield from self._step((source, (*rest, other)), leaving=job)
+        for target in drafts:
+            for pair in combinations(self._waiting[:LEAST_LOOKED_AT], 2):
+                yield from self._step((target, (*target.jobs, *pair)))
 
     def _step(
         self, *members: tuple[Draft, tuple[Job, ...]], leaving: Job | None = None
@@ -207,6 +223,10 @@ class _Search:
                 bound += (1 + RUNNING_COUNTS) * max(0, len(draft.slots) - _width(jobs))
         if bound > LEAST_GAIN:
             yield _Step(bound, members, leaving)
+
+
+def _without(draft: Draft, job: Job) -> tuple[Job, ...]:
+    return tuple(other for other in draft.jobs if other is not job)
 
 
 def _width(jobs: Sequence[Job]) -> int:
