@@ -10,35 +10,21 @@ sharing pays: a job that is worth much runs alone, and a full queue is served by
 Deterministic: ties fall by the order of the candidates.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Final
 
-LARGEST_GROUP: Final = 4
-_BEAM: Final = 40
-"""Groups of each size that are extended in the search for the densest."""
+from harmony_planner.densest_groups import (
+    LARGEST_GROUP,
+    Candidate,
+    CycleSeconds,
+    Group,
+    Waiting,
+    densest_groups,
+)
+
 _LEAST_GAIN: Final = 1e-9
 _MOST_PASSES: Final = 200
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
-    """A job that may run; no two are equal, which makes groups of them quick to look up."""
-
-    name: str
-    gpus: int
-    profile: int
-    """The number of its kind: jobs of one kind and width are alike but for their value."""
-    alone_seconds: float
-    """Of an iteration without sharing."""
-    value: float
-    """Of one second of its progress alone."""
-
-
-Group = tuple[Candidate, ...]
-CycleSeconds = Callable[[Group], float]
-"""The time in which each member of a group iterates once."""
 
 
 def choose_groups(
@@ -53,26 +39,14 @@ def choose_groups(
     return search.groups
 
 
-class _Waiting:
-    """Candidates of one width in no group, by profile, the most valuable first."""
-
-    def __init__(self) -> None:
-        self.of_profile: dict[int, list[Candidate]] = {}
-
-    def add(self, candidate: Candidate) -> None:
-        listed = self.of_profile.setdefault(candidate.profile, [])
-        place = next((i for i, c in enumerate(listed) if c.value < candidate.value), len(listed))
-        listed.insert(place, candidate)
-
-    def remove(self, candidate: Candidate) -> None:
-        listed = self.of_profile[candidate.profile]
-        listed.remove(candidate)
-        if not listed:
-            del self.of_profile[candidate.profile]
-
-    def best(self) -> list[Candidate]:
-        """Return the most valuable of each profile."""
-        return [listed[0] for listed in self.of_profile.values()]
+def first_that_fit(candidates: Sequence[Candidate], free_gpus: int) -> list[Group]:
+    """Return the candidates, each alone, that fit beside those before them."""
+    chosen: list[Group] = []
+    for candidate in candidates:
+        if candidate.gpus <= free_gpus:
+            free_gpus -= candidate.gpus
+            chosen.append((candidate,))
+    return chosen
 
 
 class _Search:
@@ -85,9 +59,9 @@ class _Search:
         self._free_gpus = free_gpus
         self._cycle_seconds = cycle_seconds
         self._values: dict[Group, float] = {}
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, Waiting] = {}
         for candidate in sorted(candidates, key=lambda c: -c.value / c.gpus):
-            self._waiting.setdefault(candidate.gpus, _Waiting()).add(candidate)
+            self._waiting.setdefault(candidate.gpus, Waiting()).add(candidate)
 
     def fill(self) -> None:
         """Add the densest groups of waiting jobs that fit."""
@@ -111,48 +85,8 @@ class _Search:
             known = self._values[group] = worth / self._cycle_seconds(group) if group else 0.0
         return known
 
-    # ---- what may run
-
     def _filling(self, free_gpus: int) -> list[Group]:
-        """Return the groups of waiting jobs that would fill so many GPUs, densest first."""
-        taken: set[str] = set()
-        densest: dict[int, Group] = {}
-        chosen: list[Group] = []
-        while True:
-            for gpus, waiting in self._waiting.items():
-                if gpus <= free_gpus and gpus not in densest:
-                    densest[gpus] = self._densest(waiting, taken)
-            fitting = [(g, gpus) for gpus, g in densest.items() if g and gpus <= free_gpus]
-            if not fitting:
-                return chosen
-            group, gpus = max(fitting, key=lambda one: self.value(one[0]) / one[1])
-            chosen.append(group)
-            free_gpus -= gpus
-            taken.update(member.name for member in group)
-            del densest[gpus]
-
-    def _densest(self, waiting: _Waiting, taken: set[str]) -> Group:
-        """Return the group of jobs not taken that is worth the most; empty where there is none."""
-        lists = [
-            left[:LARGEST_GROUP]
-            for listed in waiting.of_profile.values()
-            if (left := [candidate for candidate in listed if candidate.name not in taken])
-        ]
-        beam: list[tuple[Group, tuple[int, ...]]] = [((), ())]
-        best: Group = ()
-        for _ in range(LARGEST_GROUP):
-            longer: dict[tuple[int, ...], Group] = {}
-            for group, profiles in beam:
-                for profile, listed in enumerate(lists):
-                    count = profiles.count(profile)
-                    key = tuple(sorted((*profiles, profile)))
-                    if count < len(listed) and key not in longer:
-                        longer[key] = (*group, listed[count])
-            ranked = sorted(longer.items(), key=lambda item: -self.value(item[1]))
-            beam = [(group, key) for key, group in ranked[:_BEAM]]
-            if beam and self.value(beam[0][0]) > self.value(best) + _LEAST_GAIN:
-                best = beam[0][0]
-        return best
+        return densest_groups(self._waiting, free_gpus, self.value)
 
     def _open(self, group: Group) -> None:
         self.groups.append(group)

@@ -17,18 +17,23 @@ _RATE_WORTH: Final = 0.1
 """Of a job that takes the mean time, relative to the width's."""
 
 
+def in_line(gpus: Sequence[int], completion_rates: Sequence[float]) -> list[int]:
+    """Return the positions of the jobs, whoever completes most per GPU and second first."""
+    return sorted(range(len(gpus)), key=lambda job: -completion_rates[job] / gpus[job])
+
+
 def progress_values(gpus: Sequence[int], completion_rates: Sequence[float]) -> list[float]:
     """Return the value of each job, in no unit: only ratios matter.
 
     `completion_rates` are the finishes per second of work that each job promises: one over its
-    remaining seconds where they are known, else an estimate. Whoever completes more per GPU and
-    second is ahead in line.
+    remaining seconds where they are known, else an estimate.
     """
     if not gpus:
         return []
     mean_seconds = sum(1 / rate for rate in completion_rates) / len(gpus)
-    line = sorted(range(len(gpus)), key=lambda job: -completion_rates[job] / gpus[job])
-    behind = {job: len(gpus) - 1 - place for place, job in enumerate(line)}
+    behind = {
+        job: len(gpus) - 1 - place for place, job in enumerate(in_line(gpus, completion_rates))
+    }
     return [
         width**_WIDTH_EXPONENT
         * (1 + _ORDER_WORTH * behind[job] / len(gpus) + _RATE_WORTH * (rate * mean_seconds) ** 0.5)

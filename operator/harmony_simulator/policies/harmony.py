@@ -3,15 +3,17 @@
 The planner decides who runs and with whom; times, slowdowns and start-up are Muri's, also in
 the model by which the planner judges a group. One object serves with known durations, where it
 reads what a job has left, the other without, where it reads only what a job has done and what
-the finished ones took in all.
+the finished ones took in all. Where no sharing pays and durations are known, nothing beats the
+shortest remaining service first.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
 from harmony_planner.completion_rates import completion_rates
-from harmony_planner.progress_groups import Candidate, Group, choose_groups
-from harmony_planner.progress_values import progress_values
+from harmony_planner.densest_groups import Candidate, Group
+from harmony_planner.progress_groups import choose_groups, first_that_fit
+from harmony_planner.progress_values import in_line, progress_values
 from harmony_simulator.charges import alone_seconds
 from harmony_simulator.interleaving import cycle_seconds
 from harmony_simulator.policies.muri import NEAR_EVENTS, executions
@@ -43,7 +45,8 @@ class Harmony:
         fitting = [state for state in active if state.job.gpus <= cluster.gpus]
         states = {state.job.id: state for state in fitting}
         widths = [state.job.gpus for state in fitting]
-        values = progress_values(widths, self._rates(fitting))
+        rates = self._rates(fitting)
+        values = progress_values(widths, rates)
         candidates = [
             Candidate(
                 name=state.job.id,
@@ -62,6 +65,9 @@ class Harmony:
             return self._cycles[key]
 
         groups = choose_groups(candidates, cluster.gpus, group_cycle_seconds)
+        if self._durations_known and all(len(group) == 1 for group in groups):
+            line = [candidates[place] for place in in_line(widths, rates)]
+            groups = first_that_fit(line, cluster.gpus)
         pool = Pool(cluster)
         running: dict[str, Execution] = {}
         for group in sorted(groups, key=lambda group: -group[0].gpus):

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harmony_planner.completion_rates import completion_rates
-from harmony_planner.progress_groups import LARGEST_GROUP, Candidate, Group, choose_groups
+from harmony_planner.densest_groups import LARGEST_GROUP, Candidate, Group
+from harmony_planner.progress_groups import choose_groups, first_that_fit
 from harmony_planner.progress_values import progress_values
 
 PERIODS = ((1.0, 0.0), (0.0, 1.0), (0.5, 0.5), (0.8, 0.3))
@@ -123,6 +124,12 @@ def test_a_job_wider_than_the_room_is_left_out() -> None:
     jobs = [candidate("wide", 0, gpus=4), candidate("a", 0)]
 
     assert names(choose_groups(jobs, 2, cycle_seconds)) == [{"a"}]
+
+
+def test_jobs_in_line_run_where_they_fit() -> None:
+    line = [candidate("a", 0, gpus=2), candidate("b", 0, gpus=4), candidate("c", 0)]
+
+    assert names(first_that_fit(line, 4)) == [{"a"}, {"c"}]
 
 
 def test_progress_of_a_job_near_its_end_is_worth_more() -> None:

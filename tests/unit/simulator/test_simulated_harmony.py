@@ -9,6 +9,7 @@ from simulated_jobs import ALONE, finishes, job, run
 from harmony_simulator.event_loop import simulate
 from harmony_simulator.policies.harmony import Harmony
 from harmony_simulator.policies.muri import muri_l, muri_s
+from harmony_simulator.policies.single import srsf
 from harmony_simulator.trace import Trace
 
 COMPLEMENTS = {"load": 0.0, "compute": 0.5, "network": 0.5}
@@ -26,6 +27,15 @@ def test_jobs_complete_sooner_than_under_muri(durations_known: bool) -> None:
     assert ours.mean_completion_seconds < 0.95 * theirs.mean_completion_seconds
     assert ours.makespan_seconds < 1.02 * theirs.makespan_seconds
     assert not ours.unfinished
+
+
+@needs_published_traces
+def test_where_all_jobs_need_the_same_nothing_is_lost_against_the_shortest_first() -> None:
+    trace = published("job_type_1", 60)
+    ours = simulate(trace, Harmony(durations_known=True), published_cluster())
+    shortest = simulate(trace, srsf(), published_cluster())
+
+    assert ours.mean_completion_seconds < 1.005 * shortest.mean_completion_seconds
 
 
 @needs_published_traces
