@@ -24,6 +24,7 @@ from harmony_planner.group_speed import (
 )
 from harmony_planner.performance import Link, iteration_of, predict
 from harmony_planner.planner import plan
+from harmony_planner.remembered import Remembered
 from harmony_planner.snapshot import CurrentGroup, Group, Job, Plan, Slot, Snapshot
 from harmony_planner.triggers import LastPlan, reason_to_plan
 from harmony_simulator.cluster_world.conditions import Conditions
@@ -62,6 +63,7 @@ class Harmony:
         self._speeds = GroupSpeeds()
         self._plan = Plan()
         self._last = LastPlan()
+        self._remembered = Remembered()
         self._slots: Sequence[int] = ()
         self._separated: dict[str, set[str]] = defaultdict(set)
         self._epochs: dict[str, _Epoch] = {}
@@ -78,7 +80,7 @@ class Harmony:
                 self._separated[name] |= pair - {name}
         snapshot = self._snapshot(situation)
         if apart or self._is_to_plan(snapshot, situation):
-            self._plan = plan(snapshot)
+            self._plan = plan(snapshot, self._remembered)
             self._slots = situation.slots
             self._last = LastPlan(
                 frozenset(jobs), _measured(snapshot), situation.now_seconds, self._plan
