@@ -25,12 +25,12 @@ from harmony_planner.snapshot import Job
 
 LEAST_GAIN: Final = 0.005
 """In value: what is less is no reason for a step."""
-FEW_JOBS: Final = 200
+FEW_JOBS: Final = 40
 """Of more jobs in a plan, each step matters less, and fewer are looked at."""
 MOST_LOOKED_AT: Final = 32
 LEAST_LOOKED_AT: Final = 8
 """Jobs that have not started, groups, and jobs that wait: the first ones of each."""
-MOST_JUDGED: Final = 500
+MOST_JUDGED: Final = 2000
 """Workers in groups that are judged, in one plan: then it is good enough."""
 LEAST_JUDGED: Final = 16
 """The same, however many jobs there are."""
@@ -56,8 +56,8 @@ class _Step:
 
     bound: float
     members: tuple[tuple[Draft, tuple[Job, ...]], ...]
-    leaving: Job | None = None
-    """Who has no place then, unless another one is found."""
+    leaving: tuple[Job, ...] = ()
+    """Those who have no place then, unless another one is found."""
 
 
 class _Search:
@@ -65,11 +65,10 @@ class _Search:
         self._board = board
         self._kept = kept
         jobs = len(waiting) + sum(len(draft.jobs) for draft in board.drafts.values())
-        self._looked_at = MOST_LOOKED_AT if jobs <= FEW_JOBS else LEAST_LOOKED_AT
+        few = min(1.0, FEW_JOBS / max(1, jobs))
+        self._looked_at = max(LEAST_LOOKED_AT, round(few * MOST_LOOKED_AT))
         self._waiting = [*waiting[: self._looked_at]]
-        self._last = board.judged + max(
-            LEAST_JUDGED, min(MOST_JUDGED, FEW_JOBS * MOST_JUDGED // (jobs + 1))
-        )
+        self._last = board.judged + max(LEAST_JUDGED, round(few * MOST_JUDGED))
 
     def take_best_step(self) -> bool:
         """Take the step that gains most; say whether there was one."""
@@ -87,8 +86,7 @@ class _Search:
             return False
         self._gain(best)
         placed = {job.name for draft in self._board.drafts.values() for job in draft.jobs}
-        if best.leaving is not None:
-            self._waiting.append(best.leaving)
+        self._waiting += best.leaving
         self._waiting = [job for job in self._waiting if job.name not in placed]
         return True
 
@@ -107,23 +105,24 @@ class _Search:
         self._fill(changed, step)
         return self._board.value - before if self._is_fair(changed, step.leaving) else 0.0
 
-    def _is_fair(self, changed: Sequence[str], leaving: Job | None) -> bool:
+    def _is_fair(self, changed: Sequence[str], leaving: Sequence[Job]) -> bool:
         """Whether who has no place now may lose it, and to those who have one now."""
-        if leaving is None:
-            return True
         here = {job.name for name in changed for job in self._board.drafts[name].jobs}
-        if leaving.name in here:
-            return True
-        first = [job for job in self._waiting if job.name in here]
-        return leaving.name not in self._kept and all(
-            job.priority >= leaving.priority for job in first
+        out = [job for job in leaving if job.name not in here]
+        into = [job.priority for job in self._waiting if job.name in here]
+        return all(
+            job.name not in self._kept and all(each >= job.priority for each in into) for job in out
         )
 
     def _fill(self, changed: list[str], step: _Step) -> None:
-        """Give places that a step made to jobs that wait: free slots first, then the best ones."""
+        """Give places that a step made to jobs that wait: free slots first, then the best ones.
+
+        Of free slots those that need fewest get theirs first, since every job counts alike.
+        """
         here = {job.name for _, jobs in step.members for job in jobs}
         left = [job for job in self._waiting if job.name not in here]
-        left += [step.leaving] if step.leaving is not None else []
+        left += [job for job in step.leaving if job.name not in here]
+        left.sort(key=lambda job: (-job.priority, job.workers))
         for job in list(left):
             if (alone := self._board.alone(job)) is not None:
                 self._board.put(alone)
@@ -198,22 +197,45 @@ class _Search:
                 if later > at:
                     yield from self._step((source, (*rest, other)), (target, theirs))
                 if other.name not in self._kept:
-                    yield from self._step((source, rest), (target, theirs), leaving=other)
+                    yield from self._step((source, rest), (target, theirs), leaving=(other,))
             if self._waiting or next(self._board.free_for(job), None) is not None:
-                yield from self._step((source, rest), leaving=job)
+                yield from self._step((source, rest), leaving=(job,))
             if job.name not in self._kept:
                 for other in self._waiting:
-                    yield from self._step((source, (*rest, other)), leaving=job)
+                    yield from self._step((source, (*rest, other)), leaving=(job,))
+        for source in drafts:
+            yield from self._ends(source, drafts)
         for target in drafts:
             for pair in combinations(self._waiting[:LEAST_LOOKED_AT], 2):
                 yield from self._step((target, (*target.jobs, *pair)))
 
+    def _ends(self, source: Draft, targets: Sequence[Draft]) -> Iterator[_Step]:
+        """Yield the steps that end a group nobody of which has started."""
+        if any(job.current_group is not None for job in source.jobs):
+            return
+        kept = [job for job in source.jobs if job.name in self._kept]
+        others = tuple(job for job in source.jobs if job.name not in self._kept)
+        if not kept and self._waiting:
+            yield from self._step((source, ()), leaving=others)
+            for pair in combinations(self._waiting[:LEAST_LOOKED_AT], 2):
+                yield from self._step((source, pair), leaving=others)
+        if len(kept) != 1 or not others:
+            return
+        for target in targets:
+            if target is source:
+                continue
+            yield from self._step((source, ()), (target, (*target.jobs, *kept)), leaving=others)
+            for out in target.jobs:
+                if out.current_group is None and out.name not in self._kept:
+                    theirs = (*_without(target, out), *kept)
+                    yield from self._step((source, ()), (target, theirs), leaving=(*others, out))
+
     def _step(
-        self, *members: tuple[Draft, tuple[Job, ...]], leaving: Job | None = None
+        self, *members: tuple[Draft, tuple[Job, ...]], leaving: tuple[Job, ...] = ()
     ) -> Iterator[_Step]:
         """Yield the step, if the rules allow it and it may gain anything."""
         bound = _ROOM_FOR_ONE_MORE if self._waiting else 0.0
-        bound += 1 + RUNNING_COUNTS if leaving is not None else 0.0
+        bound += (1 + RUNNING_COUNTS) * min(len(leaving), 2)
         for draft, jobs in members:
             most = self._most(draft, jobs) if jobs else 0.0
             if jobs and not most:
