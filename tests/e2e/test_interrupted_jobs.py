@@ -5,23 +5,14 @@ import time
 from collections.abc import Callable
 
 import pytest
-from e2e_jobs import Jobs, Manifest, example, exit_code, named, telling_losses
+from e2e_jobs import STOPPED, Jobs, exit_code, training
 
 from cluster import harmony as installation
 from cluster.provider import Cluster
 
 Kubectl = Callable[..., str]
 
-LONG = 10_000_000
-STOPPED = 75
 OUTAGE_SECONDS = 60
-
-
-def training(name: str, iterations: int = LONG, **spec: object) -> Manifest:
-    """A light job on a CPU slot, which sharing may slow down as much as it likes."""
-    job = telling_losses(named(example("digits_mlr", iterations=iterations), name))
-    job["spec"] |= {"sharing": {"maxSlowdownPercent": 10_000}, **spec}
-    return job
 
 
 @pytest.mark.timeout(900)
