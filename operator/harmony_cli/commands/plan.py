@@ -44,6 +44,9 @@ def plan(
         Path | None,
         typer.Option(help="Measured profiles: a run's summary.json, or JSON of name to profile."),
     ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print one sentence for each job instead of tables.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Show which jobs would share which slots, in which order, and why.
@@ -72,6 +75,11 @@ def plan(
     )
     if as_json:
         typer.echo(json.dumps(asdict(decision), indent=1))
+        return
+    if explain:
+        sentences = _sentences(decision)
+        for job in jobs:
+            typer.echo(f"{job.name}: {sentences[job.name]}")
         return
     console = Console()
     for note in machine.notes:
@@ -107,6 +115,12 @@ def read_profiles(file: Path) -> Mapping[str, JobProfile]:
 def _with_memory(machine: Machine, memory_bytes: int) -> Machine:
     slots = tuple(replace(slot, memory_bytes=memory_bytes) for slot in machine.slots)
     return replace(machine, slots=slots)
+
+
+def _sentences(decision: Plan) -> dict[str, str]:
+    """Return why each job is where it is, or waits."""
+    seated = {member.job: member.reason for group in decision.groups for member in group.members}
+    return seated | {waiting.job: waiting.reason for waiting in decision.waiting}
 
 
 def _tables(decision: Plan) -> Iterator[Table]:

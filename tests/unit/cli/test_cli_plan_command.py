@@ -50,6 +50,20 @@ def test_problems_go_to_stderr_with_exit_code_1(tmp_path: Path, command: str) ->
     assert not result.stdout
 
 
+def test_an_explained_plan_has_one_sentence_for_each_job(tmp_path: Path, pair: list[Path]) -> None:
+    alone = tmp_path / "c.yaml"
+    alone.write_text(JOB.format(name="c", more="sharing: {policy: Exclusive}"))
+    result = harmony("plan", *pair, alone, "--slots", "1", "--explain")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "a: shares cpu-slot-0 with b: predicted from hints cycle 200 ms for 400 ms in turn, "
+        "0 % slower than alone",
+        "b: shares cpu-slot-0 with a: predicted from hints cycle 200 ms for 400 ms in turn, "
+        "0 % slower than alone",
+        "c: waits until a slot is free: sharing.policy of c is Exclusive",
+    ]
+
+
 def test_a_plan_shows_who_shares_what_and_why(pair: list[Path]) -> None:
     result = harmony("plan", *pair, "--slots", "1")
     assert result.exit_code == 0
