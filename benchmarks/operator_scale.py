@@ -6,10 +6,14 @@ run every pod at once, with room for all. From the moment in which the API serve
 a job to the moment in which a watch has brought the last of its three pods. Then, while all
 jobs run and nothing happens, no write may come from the operator; renewals of its Lease are
 left out.
+
+All of it shares the machine, so what a job costs each process decides how fast jobs can come:
+their processor time is in the details.
 """
 
 import asyncio
 import contextlib
+import gc
 import os
 import socket
 import statistics
@@ -18,7 +22,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,10 +65,13 @@ class Round:
     steady_state_writes: float
     requests: Mapping[str, float]
     """Per job, by verb and kind."""
+    all_cpu_seconds: Mapping[str, float]
+    """Per job, by process, of the operator and of all that it needs here."""
 
 
 def main() -> int:
     options = parse_options(__doc__ or "", rounds=3)
+    gc.disable()  # to look through the pods that the watch brought would stop the clock
     jobs, arrival, quiet = (
         (QUICK_JOBS, QUICK_ARRIVAL_SECONDS, QUICK_QUIET_SECONDS)
         if options.quick
@@ -87,6 +94,7 @@ def main() -> int:
         "arrival_seconds": arrival,
         "quiet_seconds": quiet,
         "requests_per_job": dict(rounds[-1].requests),
+        "cpu_seconds_per_job": dict(rounds[-1].all_cpu_seconds),
     }
     where = environment("kopf", "aiohttp", "pydantic")
     report("operator_scale", figures, options, where=where, details=details)
@@ -105,6 +113,7 @@ def measure(jobs: int, arrival_seconds: float, quiet_seconds: float) -> Round:
         server.kubectl("create", "namespace", NAMESPACE)
         names = [f"node-{number:03}" for number in range(NODES)]
         with StubNodes(server, names) as nodes, operator(server, jobs, Path(folder)) as process:
+            used_before = cpu_seconds_by_process()
             created = asyncio.run(create_jobs(server, jobs, arrival_seconds))
             await_pods(nodes, jobs)
             seconds = [
@@ -112,7 +121,8 @@ def measure(jobs: int, arrival_seconds: float, quiet_seconds: float) -> Round:
                 for name, at in created.items()
             ]
             await_rest(process)
-            before, cpu_seconds = process.requests(), process.cpu_seconds()
+            before, used = process.requests(), cpu_seconds_by_process()
+            cpu_seconds = process.cpu_seconds()
             time.sleep(quiet_seconds)
             after = process.requests()
             return Round(
@@ -123,6 +133,10 @@ def measure(jobs: int, arrival_seconds: float, quiet_seconds: float) -> Round:
                 cpu_seconds_per_job=cpu_seconds / jobs,
                 steady_state_writes=writes(after) - writes(before),
                 requests={" ".join(key): count / jobs for key, count in sorted(before.items())},
+                all_cpu_seconds={
+                    name: (total - used_before.get(name, 0.0)) / jobs
+                    for name, total in used.items()
+                },
             )
 
 
@@ -205,14 +219,32 @@ class OperatorProcess:
 
     def cpu_seconds(self) -> float:
         """Return the processor time that it has taken."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds_of(Path(f"/proc/{self._process.pid}"))
 
     def rss_bytes(self) -> float:
         """Return the resident memory."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         kilobytes = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         return 1024.0 * int(kilobytes.split()[1])
+
+
+def cpu_seconds_by_process() -> dict[str, float]:
+    """Return the processor time of this process and of its children, by name."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            if int(parent) == os.getpid():
+                command = (folder / "cmdline").read_text().split("\0")
+                name = "operator" if "harmony_operator" in command else Path(command[0]).name
+                found[name] += cpu_seconds_of(folder)
+    return {**found, "benchmark and stub nodes": time.process_time()}
+
+
+def cpu_seconds_of(folder: Path) -> float:
+    """Return the processor time of the process whose folder in /proc is given."""
+    fields = (folder / "stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def writes(requests: Mapping[tuple[str, str], float]) -> float:

@@ -214,8 +214,7 @@ class Applier:
                 raise
             self._forget("HarmonyJob", job.key, job.uid)
             return
-        self._mirror.settle(job.key)
-        self._observe("HarmonyJob", answer)
+        self._mirror.observe_written(answer)
 
     async def _means_gone(self, error: ApiError, kind: Kind, key: ObjectKey, uid: str) -> bool:
         """Whether a write failed because no object, or a later one, has the name.

@@ -11,6 +11,7 @@ from typing import Final
 
 from harmony_api.conditions import ConditionType
 from harmony_operator.builders.volume_claim import volume_claim_of
+from harmony_operator.lasting import lasting
 from harmony_operator.mirror import Change, Mirror, group_of, job_of, members_of
 from harmony_operator.mirrored import Priority, Slice
 from harmony_operator.observed import (
@@ -27,8 +28,8 @@ from harmony_operator.observed import (
 from harmony_operator.planning.snapshot import takes_part
 from harmony_operator.work_queue import WorkQueue
 
-MOMENT_SECONDS: Final = 0.8
-"""No shorter than the time for which a status may wait: one look is for both."""
+MOMENT_SECONDS: Final = 1.0
+"""Longer than a status may wait: the look that writes it is for both."""
 
 _DECISIVE: Final = {
     ConditionType.VALID,
@@ -55,10 +56,8 @@ class Dispatcher:
             case ObservedGroup():
                 self._group(change.key, change.before, change.after)
             case ObservedPod() as pod:
-                if change.after is None or pod.finished or pod.deleting_since_seconds is not None:
-                    self.jobs.add(job_of(pod))
-                else:
-                    self.jobs.add_after(job_of(pod), MOMENT_SECONDS)
+                ends = change.after is None or pod.finished or pod.deleting_since_seconds
+                self._look(job_of(pod), at_once=bool(ends))
                 if change.after is None or pod.finished:
                     self._wake_planner()
                     for member in self.mirror.members_on(pod.slot) if pod.slot else ():
@@ -84,17 +83,15 @@ class Dispatcher:
                     if key.namespace == change.key.namespace and _names(job, change.key.name):
                         self.jobs.add(key)
             case ObservedService() as service:
-                self.jobs.add(service.key)
+                self._look(service.key, at_once=change.after is None)
 
     def _job(self, key: ObjectKey, before: object, after: object) -> None:
-        if (
-            isinstance(before, ObservedJob)
-            and isinstance(after, ObservedJob)
-            and _planned_by(before) == _planned_by(after)
-        ):
-            self.jobs.add_after(key, MOMENT_SECONDS)
-            return
-        self.jobs.add(key)
+        if isinstance(before, ObservedJob) and isinstance(after, ObservedJob):
+            self._look(key, at_once=_decided_by(before) != _decided_by(after))
+            if _planned_by(before) == _planned_by(after):
+                return
+        else:
+            self.jobs.add(key)
         for group in self.mirror.groups_of(key):
             self._group_and_members(group.key)
         if before is not None or (isinstance(after, ObservedJob) and takes_part(after)):
@@ -114,12 +111,15 @@ class Dispatcher:
             for member in members_of(one)
         }
         for member in members:
-            if told_only:
-                self.jobs.add_after(member, MOMENT_SECONDS)
-            else:
-                self.jobs.add(member)
+            self._look(member, at_once=not told_only)
         if not told_only:
             self._wake_planner()
+
+    def _look(self, job: ObjectKey, *, at_once: bool) -> None:
+        if at_once:
+            self.jobs.add(job)
+        else:
+            self.jobs.add_after(job, MOMENT_SECONDS)
 
     def _group_and_members(self, key: ObjectKey) -> None:
         self.groups.add(key)
@@ -134,6 +134,11 @@ def _names(job: ObservedJob, volume_claim: str) -> bool:
         return False
     servers = range(job.job.spec.parameter_servers.replicas)
     return any(volume_claim_of(job, server) == volume_claim for server in servers)
+
+
+def _decided_by(job: ObservedJob) -> tuple[object, ...]:
+    """Return what the next pass over the job itself does something about."""
+    return job.uid, job.generation, job.deleting, lasting(job.status)
 
 
 def _planned_by(job: ObservedJob) -> tuple[object, ...]:

@@ -137,6 +137,13 @@ class Mirror:
             known.observed = replace(before, status=status, unlike=before.written)
             self._replace("HarmonyJob", job.key, before, known.observed)
 
+    def observe_written(self, raw: Raw) -> None:
+        """Take a HarmonyJob as the answer to a write of its status shows it."""
+        key = parsing.key_of(raw)
+        self.unwritten.pop(key, None)
+        self.observe("HarmonyJob", raw)
+        self.settle(key)
+
     def settle(self, key: ObjectKey) -> None:
         """Take the status that was written as the job's again."""
         self.unwritten.pop(key, None)
@@ -148,7 +155,7 @@ class Mirror:
 
     def _with_unwritten(self, job: ObservedJob, before: Observed | None) -> ObservedJob:
         """Return what was read with the status that is yet to be written, if that still holds."""
-        if not isinstance(before, ObservedJob) or before.unlike is None:
+        if job.key not in self.unwritten or not isinstance(before, ObservedJob):
             return job
         if job.status == before.status or lasting(job.status) != lasting(before.status):
             self.unwritten.pop(job.key, None)
@@ -287,6 +294,8 @@ class Mirror:
         after: Observed | None,
     ) -> None:
         if before == after:
+            if isinstance(after, ObservedJob):
+                self.jobs[key] = after  # what is written of its status may differ
             return
         if before is not None:
             self._remove(key, before)

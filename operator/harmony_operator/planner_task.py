@@ -1,8 +1,8 @@
 """The one task that plans: it alone changes groups, so plans never compete.
 
 It is woken by whatever a plan may rest on, and wakes are coalesced: during a pass and the
-pause after it any number of them become one more pass. What a group's status says is for people
-and kept from no job: it is written beside the passes, one after the other.
+pause after it any number of them become one more pass. What a group's status says is for people:
+it is written beside the passes, one after the other.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ LONGEST_SILENCE_SECONDS: Final = 120.0
 """A planner that has not ended a pass for so long hangs."""
 _IDLE_SECONDS: Final = 30.0
 """Without any wake there is a pass all the same."""
-_SHORTEST_PAUSE_SECONDS: Final = 0.2
-_PAUSE_RATIO: Final = 2.0
-"""So that planning takes a third of the time at most, and reconciling has the rest."""
+_SHORTEST_PAUSE_SECONDS: Final = 0.25
+_PAUSE_RATIO: Final = 3.0
+"""So that planning takes a quarter of the time at most, and reconciling has the rest."""
 _RETRY_SECONDS: Final = 2.0
 _AT_ONCE: Final = 16
 

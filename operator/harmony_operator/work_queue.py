@@ -21,6 +21,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 FIRST_BACKOFF_SECONDS: Final = 0.2
 LONGEST_BACKOFF_SECONDS: Final = 60.0
+AFTER_WORK_SECONDS: Final = 0.5
+"""A key that becomes due while it is worked on is looked at again so long after that."""
 
 _logger = logging.getLogger(__name__)
 
@@ -40,6 +42,7 @@ class WorkQueue(Generic[Key]):
         self._slack_busy = 0
         self._busy: set[Key] = set()
         self._again: set[Key] = set()
+        self._again_later: set[Key] = set()
         self._failures: dict[Key, int] = {}
         self._later: list[tuple[float, int, Key]] = []
         self._due: dict[Key, float] = {}
@@ -62,7 +65,7 @@ class WorkQueue(Generic[Key]):
 
     def _add_slack(self, key: Key) -> None:
         if key in self._busy:
-            self._again.add(key)
+            self._again_later.add(key)
         elif key not in self._in_news and key not in self._in_slack:
             self._in_slack.add(key)
             self._slack.append(key)
@@ -79,10 +82,8 @@ class WorkQueue(Generic[Key]):
     async def work(self, worker: Callable[[Key], Awaitable[float | None]], at_once: int) -> None:
         """Call `worker` for each key, up to `at_once` of them side by side; never returns.
 
-        No more than an eighth of them are keys that are merely due.
-
         It may return the seconds after which to look again. Whatever it raises is logged and
-        the key is tried again.
+        the key is tried again. No more than an eighth of the keys at once are merely due.
         """
         async with asyncio.TaskGroup() as group:
             for _ in range(at_once):
@@ -115,10 +116,13 @@ class WorkQueue(Generic[Key]):
             finally:
                 self._slack_busy -= slack
                 self._busy.discard(key)
-                if key in self._again:
-                    self._again.discard(key)
-                    if key not in self._failures:
+                if key not in self._failures:
+                    if key in self._again:
                         self.add(key)
+                    elif key in self._again_later:
+                        self.add_after(key, AFTER_WORK_SECONDS)
+                self._again.discard(key)
+                self._again_later.discard(key)
 
     def _next(self, slack_at_once: int) -> tuple[Key, bool] | None:
         """Take the next key, and whether it is merely due; None: there is none to be taken now."""

@@ -3,9 +3,11 @@
 import asyncio
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harmony_operator import work_queue
 from harmony_operator.work_queue import Retry, WorkQueue
 
 
@@ -59,6 +61,33 @@ def test_news_during_the_work_on_a_key_lead_to_one_more_look() -> None:
         await until(lambda: looks == 2)
         await asyncio.sleep(0.01)
         assert looks == 2
+        task.cancel()
+
+    run(scenario)
+
+
+def test_what_becomes_due_during_the_work_on_a_key_leads_to_one_more_look_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(work_queue, "AFTER_WORK_SECONDS", 0.001)
+
+    async def scenario() -> None:
+        queue: WorkQueue[str] = WorkQueue()
+        go_on = asyncio.Event()
+        looks = 0
+
+        async def worker(_: str) -> None:
+            nonlocal looks
+            looks += 1
+            queue.add_after("a", 0.0 if looks == 1 else 60.0)
+            await go_on.wait()
+
+        queue.add("a")
+        task = asyncio.create_task(queue.work(worker, 4))
+        await asyncio.sleep(0.01)
+        assert looks == 1
+        go_on.set()
+        await until(lambda: looks == 2)
         task.cancel()
 
     run(scenario)
