@@ -48,6 +48,8 @@ class Board:
         """Of the jobs in drafts."""
         self._taken = {group.name for group in snapshot.groups}
         self._last_name = 0
+        self._kept_free: list[Slot] = []
+        """Free slots that nobody gets for now."""
         self.value = 0.0
         """Of all drafts together."""
         self._journal: list[tuple[str, Draft | None]] = []
@@ -74,8 +76,23 @@ class Board:
     def go_on(self, snapshot: Snapshot) -> None:
         """Begin the next plan, with the same slots, from the groups of this one."""
         self._taken = {group.name for group in snapshot.groups}
+        self.give_up_kept()
         self._journal.clear()
         self.judged = 0
+
+    def keep_free(self, job: Job) -> int:
+        """Keep the free slots in which the job may begin; return how many there are."""
+        slots = list(islice(self.free_for(job), job.workers))
+        for slot in slots:
+            self._take(slot)
+        self._kept_free += slots
+        return len(slots)
+
+    def give_up_kept(self) -> None:
+        """Offer the slots again that were kept free."""
+        for slot in self._kept_free:
+            self._release(slot)
+        self._kept_free.clear()
 
     def changes(self) -> Sequence[tuple[str, Draft | None]]:
         """Return what was put or removed in this plan: names, with what was there before."""

@@ -69,6 +69,8 @@ class _Planning:
         self._preempted_by: dict[str, Job] = {}
         self._kept: set[str] = set()
         """Jobs that have a place whether or not anybody shares."""
+        self._kept_free: list[tuple[Job, int]] = []
+        """For whom slots are kept free, and how many."""
         self._staying = Staying(snapshot, self._board, last.slots)
 
     def plan(self) -> Plan:
@@ -106,10 +108,13 @@ class _Planning:
         """Give places to the jobs that have none; return those that wait, and what refused them.
 
         Of each priority, first those that fit on free slots: who would run if nobody shared
-        never waits for a job behind it. None stands for the refusals of before.
+        never waits for a job behind it. Where such a job has waited too long, what is free is kept
+        for it, and others may only share. None stands for the refusals of before.
         """
         waiting: list[tuple[Job, list[str] | None]] = []
         stuck: list[tuple[Job, list[str] | None]] = []
+        self._board.give_up_kept()
+        self._kept_free.clear()
         done = set[int]()
         while ranks := {job.priority for job in self._unplaced.values()} - done:
             priority = max(ranks)
@@ -124,6 +129,11 @@ class _Planning:
                     self._kept.add(job.name)
                     self._preempted_by.pop(job.name, None)
                     del self._unplaced[job.name]
+                elif job.overdue:
+                    if self._share(job, None, GROUPS_LOOKED_AT) is None:
+                        del self._unplaced[job.name]
+                    elif kept := self._board.keep_free(job):
+                        self._kept_free.append((job, kept))
             left = [job for job in rank if job.name in self._unplaced]
             waiting += [(job, None) for job in self._offered_nothing(left)]
             passed_over = {job.name for job, _ in waiting}
@@ -279,9 +289,11 @@ class _Planning:
         closed_to_it = [
             why for slot in self._last.closed if fits(job, slot) and (why := slot.closed)
         ]
+        kept = [wording.kept_free(other, count, job) for other, count in self._kept_free]
         reason = wording.waiting_reason(
             job,
             [
+                *kept,
                 *rules_against(job, self._board),
                 *refusals,
                 *wording.why_not_there(job, self._board.barred_for(job)),

@@ -43,6 +43,8 @@ class Job:
     """Jobs with which it was measured to be slower than in turn."""
     current_group: str | None = None
     """Name of the group that it is a member of now."""
+    overdue: bool = False
+    """It has waited so long that slots which become free are kept for it until they are enough."""
     barred: Mapping[str, str] = field(default_factory=dict, compare=False)
     """By node, why its workers may not begin there, in words; one that is there stays. What a
     group gains does not depend on it, so it does not count when jobs are compared."""

@@ -69,6 +69,16 @@ def why_it_never_fits(
     return None
 
 
+def kept_free(kept_for: Job, count: int, job: Job) -> str:
+    """Say what free slots are kept for, to the job itself or to another one."""
+    if kept_for.name == job.name:
+        return f"{_counted(count, 'slot')} of its {job.workers} {_are(count)} free and kept for it"
+    return (
+        f"{_counted(count, 'free slot')} {_are(count)} kept for {kept_for.name}, "
+        f"which needs {kept_for.workers} and has waited long"
+    )
+
+
 def why_not_there(job: Job, slots: Iterable[Slot]) -> list[str]:
     """Say once for each cause why the job may not begin on slots that would fit it."""
     barred = {slot.node: job.barred.get(slot.node, "") for slot in slots}
@@ -102,6 +112,10 @@ def waiting_reason(
 def _some(nodes: Sequence[str]) -> str:
     more = len(nodes) - 1
     return f"{nodes[0]} and {more} more" if more else nodes[0]
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _counted(count: int, what: str) -> str:

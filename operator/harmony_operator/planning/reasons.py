@@ -47,7 +47,7 @@ def _nodes(job: Job) -> tuple[Mapping[str, str], Mapping[str, str]]:
 
 
 def _wish(job: Job) -> Job:
-    return replace(job, profile=None, current_group=None)
+    return replace(job, profile=None, current_group=None, overdue=False)
 
 
 def _measured(snapshot: Snapshot) -> Mapping[str, JobProfile]:

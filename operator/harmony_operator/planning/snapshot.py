@@ -155,6 +155,8 @@ def _job(
         profile=_profile(observed, kind),
         separated_from=frozenset(names[uid] for uid in apart if uid in names),
         current_group=None if place is None else member_name(*place[0].key),
+        overdue=place is None
+        and state.now_seconds > observed.created_seconds + OVERDUE_AFTER_SECONDS,
     )
 
 
@@ -179,6 +181,8 @@ def _unmoved(
     )
 
 
+OVERDUE_AFTER_SECONDS: Final = 3600.0
+"""So old is a job without a place for which free slots are kept."""
 _ABOVE_ALL: Final = 2**31
 
 
