@@ -4,27 +4,34 @@ Running jobs stay where they are unless a rule or a measurement forbids it, or a
 gains enough to pay for restarting their workers. Then every other job, by priority and then in
 the order of submission, takes the place that gains most: free slots of its own, or the group
 whose total speed it raises most. Where there is none, it takes the place of jobs of lower
-priority. What finds no place waits, and the plan says why.
+priority. Those that have not started change places while that gains anything. What finds no
+place waits, and the plan says why.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from heapq import nsmallest
 from typing import Final
 
-from harmony_planner import memory, wording
+from harmony_planner import wording
 from harmony_planner.draft import Draft
+from harmony_planner.finished import finished
 from harmony_planner.fitting import fits
-from harmony_planner.grouping import WORTHWHILE_GAIN
 from harmony_planner.improvement import improve
-from harmony_planner.places import GROUPS_LOOKED_AT, best_place, rules_against
+from harmony_planner.moves import make_best_move
+from harmony_planner.places import (
+    FEW_GROUPS,
+    GROUPS_LOOKED_AT,
+    LEAST_LOOKED_AT,
+    best_place,
+    rules_against,
+)
 from harmony_planner.preemption import make_room
 from harmony_planner.remembered import Remembered, finish, start
 from harmony_planner.snapshot import (
     Group,
     Job,
-    Member,
     Plan,
     Slot,
     Snapshot,
@@ -34,19 +41,13 @@ from harmony_planner.snapshot import (
 from harmony_planner.staying import Staying
 
 PREDICTIONS: Final = 400
-"""Of one round over the jobs of a priority; where many wait, fewer groups
-are looked at for each."""
-LEAST_LOOKED_AT: Final = 1
-GROUPS_OFFERED: Final = 64
-"""Where fewer have changed, a job that waited already is offered those only."""
+"""Of one round over the jobs of a priority: where many look for a place, each looks at fewer."""
 WAITING_LOOKED_AT: Final = 64
 """Of the jobs that waited already, the first ones are offered what has changed."""
 WAITING_TRIED: Final = 4
 """Of these, those to which it promises most."""
 MOST_MOVES: Final = 8
 """In one plan: the next one goes on from there."""
-SOURCES_LOOKED_AT: Final = 16
-"""Of the groups out of which a job could move, the slowest ones."""
 
 
 def plan(snapshot: Snapshot, last: Remembered | None = None) -> Plan:
@@ -78,7 +79,7 @@ class _Planning:
         self._count_again()
         waiting = self._place_the_rest()
         for _ in range(MOST_MOVES):
-            if not self._make_best_move():
+            if not make_best_move(self._board):
                 break
             waiting = self._place_the_rest()
         movable = [job for job, _ in waiting if not job.unschedulable]
@@ -184,7 +185,7 @@ class _Planning:
         if not self._start.as_before:
             return None
         changed = self._board.changed()
-        return changed if len(changed) <= GROUPS_OFFERED else None
+        return changed if len(changed) <= FEW_GROUPS else None
 
     def _share(self, job: Job, offers: Sequence[Draft] | None, looked_at: int) -> list[str] | None:
         """Give the job a place with others or instead of them; return why there is none."""
@@ -205,57 +206,10 @@ class _Planning:
         self._preempted_by.pop(job.name, None)
         return None
 
-    def _make_best_move(self) -> bool:
-        """Move the one job that gains most by it, if any gains enough; say whether one did."""
-        best_gain = WORTHWHILE_GAIN
-        best: tuple[Draft, Draft] | None = None
-        drafts: Collection[Draft] = self._board.drafts.values()
-        if len(drafts) > GROUPS_OFFERED and not self._board.has_free():
-            drafts = self._board.changed()
-        sources = [
-            draft
-            for draft in drafts
-            if len(draft.jobs) > 1 and any(job.current_group == draft.name for job in draft.jobs)
-        ]
-        if not sources:
-            return False
-        slowest = min(draft.speed for draft in self._board.drafts.values())
-        looked_at = GROUPS_LOOKED_AT
-        if len(sources) > SOURCES_LOOKED_AT:
-            sources = nsmallest(SOURCES_LOOKED_AT, sources, key=lambda draft: draft.speed)
-            looked_at = LEAST_LOOKED_AT
-        for source in sources:
-            for job in source.jobs:
-                if job.current_group != source.name:
-                    continue
-                left = self._board.without(source, job)
-                assert left is not None
-                least = 0.0 if next(self._board.free_for(job), None) else slowest
-                most = (left.speed + least + 1) / (source.speed + least) - 1
-                if left.judgement.refusal is not None or most <= best_gain:
-                    continue
-                mark = self._board.mark()
-                self._board.put(left)
-                target = self._board.alone(job)
-                if target is None:
-                    target, _ = best_place(job, self._board, looked_at=looked_at)
-                old = self._board.drafts.get(target.name) if target is not None else None
-                self._board.take_back(mark)
-                if target is None or target.name == source.name:
-                    continue
-                speed_before = source.speed + (old.speed if old else 0.0)
-                gain = (left.speed + target.speed) / speed_before - 1
-                if gain > best_gain:
-                    best_gain = gain
-                    best = left, target
-        for draft in best or ():
-            self._board.put(draft)
-        return best is not None
-
     def _finished(self, draft: Draft) -> Group:
         known = self._last.finished.get(draft.name)
         if known is None or known[0] is not draft:
-            known = self._last.finished[draft.name] = draft, _finished(draft)
+            known = self._last.finished[draft.name] = draft, finished(draft)
         return known[1]
 
     # ---- words
@@ -308,39 +262,3 @@ class _Planning:
             never_fits=never is not None,
             preempted_by=preemptor.name if preemptor else None,
         )
-
-
-def _finished(draft: Draft) -> Group:
-    arrangement = draft.judgement.arrangement
-    queued = sorted(draft.jobs, key=lambda job: (job.submitted, job.name))
-    rounds = {job.name: 1 for job in queued} if arrangement is None else arrangement.rounds
-    by_name = {job.name: job for job in draft.jobs}
-    members = []
-    for order, (name, turns) in enumerate(rounds.items()):
-        job = by_name[name]
-        slots = draft.slots[: job.workers]
-        members.append(
-            Member(
-                job=name,
-                order=order,
-                rounds=turns,
-                slots=tuple(slot.name for slot in slots),
-                memory_bytes=_share(job, draft, slots),
-                reason=wording.member_reason(job, draft.jobs, slots, arrangement),
-            )
-        )
-    return Group(
-        name=draft.name,
-        slots=tuple(slot.name for slot in draft.slots),
-        members=tuple(members),
-        prediction=arrangement.prediction if arrangement is not None else None,
-    )
-
-
-def _share(job: Job, draft: Draft, slots: Sequence[Slot]) -> int | None:
-    """Return the least share that the job has on any of its slots."""
-    shares = []
-    for position, slot in enumerate(slots):
-        together = [other for other in draft.jobs if other.workers > position]
-        shares.append(memory.shares(together, slot)[job.name])
-    return min((share for share in shares if share is not None), default=None)
