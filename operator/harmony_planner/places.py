@@ -16,7 +16,7 @@ LEAST_LOOKED_AT: Final = 1
 """The same where many jobs are looking."""
 FEW_GROUPS: Final = 64
 """Where no more have changed, jobs that waited already are offered those only."""
-GROUPS_NAMED: Final = 16
+GROUPS_NAMED: Final = 8
 """Of the groups that the rules forbid, so many are looked at for the words."""
 
 
