@@ -84,7 +84,10 @@ class _Search:
                 best, best_gain = step, gain
         if best is None:
             return False
-        self._gain(best)
+        mark = self._board.mark()
+        if self._gain(best) <= LEAST_GAIN:  # what was left of the effort did not reach so far again
+            self._board.take_back(mark)
+            return False
         placed = {job.name for draft in self._board.drafts.values() for job in draft.jobs}
         self._waiting += best.leaving
         self._waiting = [job for job in self._waiting if job.name not in placed]
