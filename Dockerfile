@@ -15,19 +15,26 @@ RUN python3 -m venv --without-pip /opt/harmony \
 # pip lives here, and works on the environment of the stage that mounts it.
 FROM base AS pip
 RUN python3 -m venv /opt/pip
-COPY constraints.txt /opt/pip/
-ENV PIP_CONSTRAINT=/opt/pip/constraints.txt PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 
-# Gigabytes that change with their pins only, whatever happens to the code.
+# Of all pins, those of torch and what it needs.
+FROM base AS torch-pins
+COPY constraints.txt /
+RUN grep -iE '^(torch|triton|cuda-.*|nvidia-.*|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|setuptools|sympy|typing_extensions)==' \
+        /constraints.txt > /torch-constraints.txt && touch --date=@0 /torch-constraints.txt
+
+# Gigabytes that change with their own pins only, whatever happens to the rest.
 FROM base AS torch
-COPY constraints.txt /opt/harmony/
+COPY --from=torch-pins /torch-constraints.txt /opt/harmony/
 RUN --mount=type=bind,from=pip,source=/opt/pip,target=/opt/pip \
     /opt/pip/bin/pip --python /opt/harmony/bin/python install --no-cache-dir \
-        --constraint /opt/harmony/constraints.txt torch
+        --constraint /opt/harmony/torch-constraints.txt torch
 
 # Says by its extras what each image depends on; the code is copied, so that a change of it is a
 # small last layer.
 FROM pip AS project
+COPY constraints.txt /opt/pip/
+ENV PIP_CONSTRAINT=/opt/pip/constraints.txt
 RUN /opt/pip/bin/pip install hatchling
 WORKDIR /src
 COPY pyproject.toml ./
@@ -42,6 +49,7 @@ RUN /opt/pip/bin/pip --python /opt/harmony/bin/python install "$(echo /wheels/*.
     && /opt/pip/bin/pip --python /opt/harmony/bin/python uninstall --yes harmony
 
 FROM torch AS worker-packages
+COPY constraints.txt /opt/harmony/
 COPY --from=project /wheels /wheels
 RUN --mount=type=bind,from=pip,source=/opt/pip,target=/opt/pip \
     /opt/pip/bin/pip --python /opt/harmony/bin/python install --no-cache-dir \

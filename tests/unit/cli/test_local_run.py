@@ -13,6 +13,8 @@ pytestmark = pytest.mark.training
 
 FIRST = manifest("first", iterations=60)
 SECOND = manifest("second", program="digits_mlr.py", arguments=(), iterations=80, servers=2)
+ITERATIONS = 3_000
+"""Of a job that is interrupted on its way: seconds of training."""
 
 
 def losses_of(tmp_path: Path, mode: str) -> dict[str, dict[int, str]]:
@@ -93,7 +95,7 @@ def test_a_program_that_never_connects_holds_no_neighbour_up(tmp_path: Path) -> 
 
 
 def test_an_interrupt_stops_at_an_iteration_and_the_run_goes_on_from_there(tmp_path: Path) -> None:
-    job = manifest("long", iterations=300)
+    job = manifest("long", iterations=ITERATIONS)
     with harmony_run(tmp_path, job, options=("--mode", "dedicated")) as run:
         run.until_iteration("long", 30)
         marker = run.run_marker("long")
@@ -104,11 +106,11 @@ def test_an_interrupt_stops_at_an_iteration_and_the_run_goes_on_from_there(tmp_p
         assert record is not None
         assert record.jobs[0].state == "Stopped"
         stopped_after = max(run.losses("long"))
-    assert stopped_after < 299
+    assert stopped_after < ITERATIONS - 1
     with harmony_run(tmp_path, options=("--resume", str(run.folder))) as again:
         assert again.finish() == 0, again.output()
         losses = again.losses("long")
-    assert sorted(losses) == list(range(300))
+    assert sorted(losses) == list(range(ITERATIONS))
     whole = tmp_path / "whole"
     whole.mkdir()
     with harmony_run(whole, job, options=("--mode", "dedicated")) as uninterrupted:
