@@ -16,6 +16,7 @@ from harmony_api.quantity import QuantityError, parse_bytes
 GpuBindingChoice = Literal["auto", "claim", "reservation", "none"]
 ImagePullPolicy = Literal["Always", "IfNotPresent", "Never"]
 Network = Literal["HalfDuplex", "FullDuplex"]
+QueueOrder = Literal["Submission", "ShortestFirst"]
 Choice = TypeVar("Choice", bound=str)
 
 PREFIX: Final = "HARMONY_OPERATOR_"
@@ -51,6 +52,8 @@ class OperatorSettings:
     device_memory_headroom_bytes: int = 256 * 2**20
     """but no less than this: what contexts and reserved pages take, which nobody declares."""
     network: Network = "HalfDuplex"
+    queue_order: QueueOrder = "Submission"
+    """Of jobs of one priority."""
     cpu_slots_per_node: int = 1
     node_store_root: str = NODE_STORES_FOLDER
     """Folder on every node that holds a folder of the node's name."""
@@ -87,6 +90,7 @@ def from_environment(environ: Mapping[str, str]) -> OperatorSettings:
             environ, "DEVICE_MEMORY_HEADROOM_BYTES", default.device_memory_headroom_bytes
         ),
         network=_choice(environ, "NETWORK", get_args(Network), default.network),
+        queue_order=_choice(environ, "QUEUE_ORDER", get_args(QueueOrder), default.queue_order),
         cpu_slots_per_node=_count(environ, "CPU_SLOTS_PER_NODE", default.cpu_slots_per_node),
         node_store_root=_folder(environ, "NODE_STORE_ROOT", default.node_store_root),
         probe_port=_count(environ, "PROBE_PORT", default.probe_port, most=65535),

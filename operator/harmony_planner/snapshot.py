@@ -45,6 +45,9 @@ class Job:
     """Name of the group that it is a member of now."""
     overdue: bool = False
     """It has waited so long that slots which become free are kept for it until they are enough."""
+    service_seconds: float = field(default=0.0, compare=False)
+    """Where the shortest jobs go first, the time that it still needs alone, of all its slots; else
+    0. It shrinks all the time, so it does not count when jobs are compared."""
     barred: Mapping[str, str] = field(default_factory=dict, compare=False)
     """By node, why its workers may not begin there, in words; one that is there stays. What a
     group gains does not depend on it, so it does not count when jobs are compared."""
@@ -53,9 +56,12 @@ class Job:
     For as long as a node is listed the job goes elsewhere if it can."""
 
 
-def queue_place(job: Job) -> tuple[int, int, str]:
-    """Order jobs as the queue does: by priority, then by submission."""
-    return -job.priority, job.submitted, job.name
+def queue_place(job: Job) -> tuple[int, float, int, str]:
+    """Order jobs as the queue does: by priority, then the shortest first, then by submission.
+
+    Who has waited too long is no longer overtaken by shorter ones.
+    """
+    return -job.priority, 0.0 if job.overdue else job.service_seconds, job.submitted, job.name
 
 
 @dataclass(frozen=True, kw_only=True)

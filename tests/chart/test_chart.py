@@ -99,6 +99,7 @@ def test_every_setting_of_the_operator_is_a_value_of_the_chart(render: Render) -
             "gpu.memoryHeadroom.percent=5",
             "gpu.memoryHeadroom.minimum=1Gi",
             "network=FullDuplex",
+            "queueOrder=ShortestFirst",
             "cpuSlotsPerNode=2",
             "nodeStore.root=/data/harmony",
         )
@@ -120,6 +121,7 @@ def test_every_setting_of_the_operator_is_a_value_of_the_chart(render: Render) -
         device_memory_headroom_percent=5,
         device_memory_headroom_bytes=2**30,
         network="FullDuplex",
+        queue_order="ShortestFirst",
         cpu_slots_per_node=2,
         node_store_root="/data/harmony",
     )

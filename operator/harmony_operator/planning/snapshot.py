@@ -7,6 +7,7 @@ A job's profile is the one in its status: it moves only when a measurement has, 
 do not waver, and a new operator plans with what the last one knew.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -30,7 +31,7 @@ from harmony_operator.planning.slots import free_slots, held_slots, room
 from harmony_operator.planning.stuck_workers import avoided_nodes, stuck_workers
 from harmony_operator.policies.conditions import condition, holds
 from harmony_operator.settings import OperatorSettings
-from harmony_planner.snapshot import CurrentGroup, Job, Slot, Snapshot
+from harmony_planner.snapshot import CurrentGroup, Job, Slot, Snapshot, queue_place
 from harmony_planner.triggers import usable
 
 
@@ -54,6 +55,8 @@ def planning_snapshot(
             if demanded not in barred:
                 barred[demanded] = _barred(demanded, state, memory.barred)
             job = _job(one, places.get(one.uid), state, binding, memory, names)
+            if settings.queue_order == "ShortestFirst":
+                job = replace(job, service_seconds=_service_seconds(one, job))
         except Exception as error:  # whatever it is, the other jobs are planned
             errors[one.key] = error
             if (place := places.get(one.uid)) is not None:
@@ -74,7 +77,7 @@ def planning_snapshot(
     held = _closed_to_others(held, errors, places)
     queue = sorted(
         jobs,
-        key=lambda job: (job.current_group is not None, -job.priority, job.submitted, job.name),
+        key=lambda job: (job.current_group is not None, queue_place(job)),
     )
     groups = {group.key: group for group, _ in places.values()}
     return Snapshot(
@@ -234,6 +237,21 @@ def _profile(job: ObservedJob, kind: str) -> JobProfile | None:
     assert job.job is not None
     hint = job.job.spec.profile
     return None if hint is None else hint.to_profile()
+
+
+def _service_seconds(observed: ObservedJob, job: Job) -> float:
+    """Return what the job still needs of its slots when it is alone, in all.
+
+    0 before it is measured, so that it soon is; without end where it does not say its iterations.
+    """
+    assert observed.job is not None
+    progress, iterations = observed.status.progress, observed.job.spec.iterations
+    if job.profile is None:
+        return 0.0
+    if iterations is None:
+        return math.inf
+    left = max(0, iterations - (progress.iteration if progress is not None else 0))
+    return left * job.profile.iteration_seconds * job.workers
 
 
 def _per_device(memory: MemoryRange | None, gpus: int) -> tuple[int | None, int | None]:

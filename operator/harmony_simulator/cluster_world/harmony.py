@@ -112,6 +112,7 @@ class Harmony:
 
     def _snapshot(self, situation: Situation) -> Snapshot:
         current = {m.job: group.name for group in self._plan.groups for m in group.members}
+        profiles = {state.job.id: self._known_profile(state) for state in situation.active}
         return Snapshot(
             jobs=tuple(
                 Job(
@@ -119,9 +120,10 @@ class Harmony:
                     submitted=at,
                     priority=state.job.priority,
                     workers=state.job.gpus,
-                    profile=self._known_profile(state),
+                    profile=profiles[state.job.id],
                     separated_from=frozenset(self._separated[state.job.id]),
                     current_group=current.get(state.job.id),
+                    service_seconds=self._service_seconds(state, profiles[state.job.id]),
                 )
                 for at, state in enumerate(situation.active)
             ),
@@ -143,6 +145,12 @@ class Harmony:
         if _done(state) < MEASURED_ITERATIONS:
             return hint(state.job, seed) if self._hints else None
         return measured_profile(state.job, seed, self._conditions.noise)
+
+    @staticmethod
+    def _service_seconds(state: JobState, profile: JobProfile | None) -> float:
+        """Return what the job still needs of its slots alone, as far as is known."""
+        seconds = profile.iteration_seconds if profile is not None else 0.0
+        return state.remaining_iterations * seconds * state.job.gpus
 
     def _counts(self, situation: Situation) -> dict[str, Count]:
         """Return where the jobs stand whose workers have started."""

@@ -30,6 +30,7 @@ def test_every_field_has_a_variable_of_its_name() -> None:
         "DEVICE_MEMORY_HEADROOM_PERCENT": "5",
         "DEVICE_MEMORY_HEADROOM_BYTES": "1Gi",
         "NETWORK": "FullDuplex",
+        "QUEUE_ORDER": "ShortestFirst",
         "CPU_SLOTS_PER_NODE": "3",
         "NODE_STORE_ROOT": "/mnt/stores/",
         "PROBE_PORT": "9000",
