@@ -45,7 +45,7 @@ crds: install ## Write the resource definitions and their reference from the mod
 
 .PHONY: bench
 bench: install ## Every benchmark, in full (root for the shaped link)
-	@failed=; for name in parameter_server handoff colocation operator_scale; do \
+	@failed=; for name in parameter_server handoff colocation operator_scale planner simulation; do \
 	    $(BIN)/python benchmarks/$$name.py || failed="$$failed $$name"; \
 	done; [ -z "$$failed" ] || { echo "could not run:$$failed"; exit 1; }
 
