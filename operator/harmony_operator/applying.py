@@ -121,8 +121,8 @@ class Applier:
         latest = noted.since_seconds + LONGEST_UNWRITTEN_SECONDS
         if now >= min(noted.changed_seconds + _quiet_seconds(job.status), latest):
             return 0.0
-        changed_seconds = noted.changed_seconds if status == job.status else now
-        return min(changed_seconds + _quiet_seconds(status), latest) - now
+        unchanged_seconds = now - noted.changed_seconds if status == job.status else 0.0
+        return min(_quiet_seconds(status) - unchanged_seconds, latest - now)
 
     async def _do(self, step: Step) -> None:
         match step:

@@ -143,7 +143,8 @@ def test_tries_spent_before_a_resume_stay_spent(tmp_path: Path) -> None:
 
 
 def test_jobs_told_apart_before_a_resume_stay_apart(tmp_path: Path) -> None:
-    with harmony_run(tmp_path, FIRST, SECOND) as run:
+    jobs = [manifest(name, iterations=ITERATIONS) for name in ("first", "second")]
+    with harmony_run(tmp_path, *jobs) as run:
         run.until_iteration("first", 5)
         run.process.send_signal(signal.SIGINT)
         assert run.finish() == 130, run.output()
