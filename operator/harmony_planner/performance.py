@@ -96,11 +96,13 @@ def shared_seconds(
 ) -> list[float]:
     """Return the seconds per iteration of members that run together in this order.
 
-    Every iteration must take some time.
+    Every iteration must take some time. A correction is of what sharing costs, so it is nothing
+    to a member that is left alone.
     """
+    factor = correction_factor if len(iterations) > 1 else 1.0
     together = _run(tuple(iterations), link)
     return [
-        max(alone_seconds(one, link), correction_factor * seconds)
+        max(alone_seconds(one, link), factor * seconds)
         for one, seconds in zip(iterations, together, strict=True)
     ]
 

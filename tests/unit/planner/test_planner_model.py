@@ -51,6 +51,12 @@ def test_a_measured_cycle_corrects_the_prediction_within_bounds() -> None:
     assert correction(0.01, 0.2) == 0.8
 
 
+def test_a_job_that_is_left_alone_is_not_as_slow_as_its_group_was() -> None:
+    alone = predict({"a": phases(100, 50, 50)}, HALF, correction_factor=1.1)
+    assert alone.iteration_seconds == {"a": pytest.approx(0.2)}
+    assert alone.slowdown_percent == {"a": pytest.approx(0)}
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(iterations, min_size=1, max_size=4), links, st.floats(0.8, 1.5))
 def test_no_prediction_beats_the_bound(members: list[Iteration], link: Link, factor: float) -> None:
