@@ -13,21 +13,17 @@ names, else from ../shared/data.
 import os
 import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from harmony_simulator.event_loop import simulate
 from harmony_simulator.experiments import ps_ratios
 from harmony_simulator.formats import muri
-from harmony_simulator.policies.harmony import Harmony
-from harmony_simulator.policies.muri import muri_l, muri_s
-from harmony_simulator.policies.single import srsf, srtf
-from harmony_simulator.policies.tiresias import Tiresias
 from harmony_simulator.policy import Decision, JobState, Policy, Simultaneity
+from harmony_simulator.runs import MURI_POLICIES
 from harmony_simulator.trace import Cluster
 from harmony_simulator.workload.generator import Arrivals
 from harness import Figure, Options, environment, parse_options, report
@@ -36,15 +32,16 @@ DATA: Final = Path(
     os.environ.get("HARMONY_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
 )
 CLUSTER: Final = Cluster(nodes=8, gpus_per_node=8)
-POLICIES: Final[Mapping[str, Callable[[], Policy]]] = {
-    "SRTF": srtf,
-    "SRSF": srsf,
-    "Tiresias": Tiresias,
-    "Muri-S": muri_s,
-    "Muri-L": muri_l,
-    "Harmony": partial(Harmony, durations_known=True),
-    "Harmony, durations unknown": partial(Harmony, durations_known=False),
+POLICIES: Final = {
+    "SRTF": "srtf",
+    "SRSF": "srsf",
+    "Tiresias": "tiresias",
+    "Muri-S": "muri-s",
+    "Muri-L": "muri-l",
+    "Harmony": "harmony",
+    "Harmony, durations unknown": "harmony-unknown",
 }
+"""What the simulator calls them."""
 KNOWN, UNKNOWN = "Harmony", "Harmony, durations unknown"
 
 
@@ -156,7 +153,7 @@ def main() -> int:
 
 def outcome(run: Run) -> Outcome:
     """Simulate; raises RuntimeError where a job never finished."""
-    policy = POLICIES[run.policy]()
+    policy = MURI_POLICIES[POLICIES[run.policy]]()
     if run.order:
         policy = Shuffled(policy, run.order)
     result = simulate(muri.read_trace(DATA / "muri" / f"{run.trace}.csv"), policy, CLUSTER)

@@ -31,7 +31,7 @@ World = Literal["Harmony", "Muri"]
 """Where speeds come from: Harmony's model of phases, or the constants of Muri's simulator."""
 
 _LOOK_EVERY_SECONDS: Final = 0.1
-_MURI: Final[Mapping[str, Callable[[], Policy]]] = MappingProxyType(
+MURI_POLICIES: Final[Mapping[str, Callable[[], Policy]]] = MappingProxyType(
     {
         "fifo": Fifo,
         "srtf": srtf,
@@ -59,7 +59,7 @@ class Run:
 
 def policy_names(world: World) -> tuple[str, ...]:
     """Return the policies of a world."""
-    return cluster_world.NAMES if world == "Harmony" else tuple(_MURI)
+    return cluster_world.NAMES if world == "Harmony" else tuple(MURI_POLICIES)
 
 
 def run_one(run: Run, on_finish: Callable[[int], None] = lambda _: None) -> Result:
@@ -73,7 +73,7 @@ def run_one(run: Run, on_finish: Callable[[int], None] = lambda _: None) -> Resu
     policy: Policy = (
         cluster_world.policy(run.policy, run.conditions)
         if run.world == "Harmony"
-        else _MURI[run.policy]()
+        else MURI_POLICIES[run.policy]()
     )
     return simulate(run.trace, policy, run.cluster, on_finish)
 
